@@ -1,0 +1,53 @@
+package genai
+
+import (
+	"driftline/internal/rows"
+)
+
+// Trace is what is known of one trace at one moment.
+type Trace struct {
+	// Spans are the trace's spans in any order, possibly with duplicates.
+	Spans []Span
+	// Complete says that no more spans are expected: the root ended and the linger
+	// time is over, or the trace timed out, was evicted or is being shut down.
+	Complete bool
+	// Reason is why the trace is released (rows.ReleaseRoot and so on).
+	Reason string
+	// Truncated says that spans over the limit were left out.
+	Truncated bool
+	// LateFragment says that the trace was released and forgotten before.
+	LateFragment bool
+	// Now is the instant of the release in Unix nanoseconds; open work is censored here.
+	Now int64
+	// AttemptWait is how long, in nanoseconds, a failed last attempt is given for a
+	// next one before its operation counts as finished. It does not apply when Complete.
+	AttemptWait int64
+}
+
+// Options are the settings of an analysis that a user can change.
+type Options struct {
+	// Attributes are the keys copied to the rows' attributes map, at most 8.
+	Attributes []string
+	// MaxAttributeLength bounds each copied value, in bytes.
+	MaxAttributeLength int
+	// BudgetKeys, ReceivedAtKeys, PerceivedRemainingKeys, AgentTimeKeys, PriorityKeys are
+	// more attribute keys to read budgets, receipt instants, perceived remaining times,
+	// agent-internal times and priorities from, besides the built-in ones.
+	BudgetKeys, ReceivedAtKeys, PerceivedRemainingKeys, AgentTimeKeys, PriorityKeys []string
+}
+
+// Result is every row that follows from a trace. Revision is left 0: the caller
+// numbers releases.
+type Result struct {
+	// Requests are present only for finished requests.
+	Requests   []*rows.Request
+	Operations []*rows.Operation
+	Attempts   []*rows.Attempt
+	Segments   []*rows.Segment
+	// Open are snapshots of requests whose root has not ended.
+	Open []*rows.OpenRequest
+	// GenAI says whether the trace holds any GenAI span; without one there are no rows.
+	GenAI bool
+	// SkewedSpans counts spans outside their parents.
+	SkewedSpans int
+}
