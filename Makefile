@@ -1,0 +1,37 @@
+# driftline: `make demo` shows it work, `make test` shows that it does.
+SHELL := /bin/bash
+GO ?= go
+BIN := bin
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X driftline/internal/version.Version=$(VERSION)
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test libchdb generate dashboards lint clean
+
+help: ## Show the targets.
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+libchdb: ## Fetch the embedded engine's library (npm package, pinned, checked).
+	@scripts/fetch-libchdb.sh
+
+build: libchdb ## Build bin/detectd and bin/otelcol-driftline.
+	@mkdir -p $(BIN)
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/detectd ./cmd/otelcol-driftline
+
+demo: libchdb ## Build, play an incident in compressed time, leave the UI up.
+	@mkdir -p $(BIN)
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/detectd
+	@$(BIN)/detectd demo $(DEMO_FLAGS)
+
+test: build ## Run every test (needs prometheus-alertmanager, chromium, node, python3).
+	@scripts/test.sh
+
+generate: ## Regenerate component metadata, docs and dashboards.
+	$(GO) generate ./...
+
+lint: ## Vet and check formatting.
+	$(GO) vet ./...
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
+
+clean: ## Remove built binaries.
+	rm -rf $(BIN)
