@@ -30,7 +30,21 @@ func OnCall() (dashboard.Dashboard, error) {
 	b = spreadRow(b)
 	b = timeRow(b)
 	b = evidenceRow(b)
-	return b.Build()
+	built, err := b.Build()
+	if err != nil {
+		return built, err
+	}
+	// Links and shared views name a panel by its id, so each has its own for good.
+	for i := range built.Panels {
+		id := uint32(i + 1)
+		if p := built.Panels[i].Panel; p != nil {
+			p.Id = &id
+		}
+		if r := built.Panels[i].RowPanel; r != nil {
+			r.Id = id
+		}
+	}
+	return built, nil
 }
 
 func variables() []cog.Builder[dashboard.VariableModel] {
