@@ -1,0 +1,128 @@
+package stats
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Points is a sample as sorted distinct values with counts: the one form in
+// which raw samples and histograms enter the comparisons. Compare like with
+// like: two histograms share a grid, a histogram and raw values do not.
+type Points struct {
+	v   []float64
+	w   []uint64
+	cum []uint64 // cum[i] counts values <= v[i]
+	// logWidth is the width on the log scale of the bucket behind a value, 0
+	// for raw samples.
+	logWidth float64
+}
+
+type weighted struct {
+	v float64
+	w uint64
+}
+
+// NewPoints sorts a raw sample, in any unit, and merges ties. NaN and infinite
+// values are left out and counted in rejected.
+func NewPoints(xs []float64) (p Points, rejected int) {
+	sorted := make([]float64, 0, len(xs))
+	for _, x := range xs {
+		if finite(x) {
+			sorted = append(sorted, x)
+		}
+	}
+	rejected = len(xs) - len(sorted)
+	slices.Sort(sorted)
+	for i, x := range sorted {
+		if k := len(p.v); k > 0 && p.v[k-1] == x {
+			p.w[k-1]++
+			p.cum[k-1]++
+			continue
+		}
+		p.v, p.w, p.cum = append(p.v, x), append(p.w, 1), append(p.cum, uint64(i+1))
+	}
+	return p, rejected
+}
+
+// Points returns the bucket values in milliseconds with their counts.
+func (h *Hist) Points() Points {
+	if h == nil {
+		return Points{}
+	}
+	ws := make([]weighted, len(h.Index))
+	for i, ix := range h.Index {
+		ws[i] = weighted{BucketValue(ix), h.Count[i]}
+	}
+	p := pointsOf(ws)
+	p.logWidth = LnGamma
+	return p
+}
+
+func pointsOf(ws []weighted) Points {
+	slices.SortFunc(ws, func(a, b weighted) int { return cmp.Compare(a.v, b.v) })
+	p := Points{v: make([]float64, len(ws)), w: make([]uint64, len(ws)), cum: make([]uint64, len(ws))}
+	var cum uint64
+	for i, x := range ws {
+		cum = satAdd(cum, x.w)
+		p.v[i], p.w[i], p.cum[i] = x.v, x.w, cum
+	}
+	return p
+}
+
+// N returns the number of values.
+func (p Points) N() uint64 {
+	if len(p.cum) == 0 {
+		return 0
+	}
+	return p.cum[len(p.cum)-1]
+}
+
+// orderStat returns the k-th smallest value, k from 1 to N. In a bucket the
+// values are spread evenly on the log scale: without it the spread of two
+// ranks in one bucket would be 0, and so would a standard error.
+func (p Points) orderStat(k uint64) float64 {
+	k = min(max(k, 1), p.N())
+	i, _ := slices.BinarySearch(p.cum, k)
+	v := p.v[i]
+	if p.logWidth == 0 || v == 0 {
+		return v
+	}
+	before := p.cum[i] - p.w[i]
+	frac := (float64(k-before) - 0.5) / float64(p.w[i])
+	return v * math.Exp((frac-0.5)*p.logWidth)
+}
+
+func (p Points) quantile(q float64) float64 {
+	n := p.N()
+	return p.orderStat(min(uint64(float64(n)*q), n-1) + 1)
+}
+
+// median is the mean of the two middle values when N is even.
+func (p Points) median() float64 {
+	n := p.N()
+	if n%2 == 1 {
+		return p.orderStat(n/2 + 1)
+	}
+	return (p.orderStat(n/2) + p.orderStat(n/2+1)) / 2
+}
+
+func (p Points) meanSD(s Scale) (mean, sd float64) {
+	n := float64(p.N())
+	for i, v := range p.v {
+		mean += s.apply(v) * float64(p.w[i]) / n
+	}
+	var ss float64
+	for i, v := range p.v {
+		d := s.apply(v) - mean
+		ss += d * d * float64(p.w[i])
+	}
+	return mean, math.Sqrt(ss / (n - 1))
+}
+
+func (p Points) checkScale(s Scale) error {
+	if s == Log && len(p.v) > 0 && p.v[0] < 0 {
+		return invalid("log scale needs values of 0 or more, got %v", p.v[0])
+	}
+	return nil
+}
