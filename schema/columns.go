@@ -1,0 +1,139 @@
+package schema
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Column is one column as the DDL states it.
+type Column struct {
+	Name string
+	// Type is the ClickHouse type, such as Nullable(Int64).
+	Type string
+	// Default is the DEFAULT expression; empty when there is none.
+	Default string
+	// Codec is the CODEC list; empty when there is none.
+	Codec string
+}
+
+// Table is one base table as the DDL states it, rendered with default options.
+type Table struct {
+	// Name is the table's name, such as "operations_base".
+	Name        string
+	Columns     []Column
+	Engine      string
+	PartitionBy string
+	OrderBy     string
+	// TTL is the expression after TTL; TTLKey its key in Options.TTLDays, empty for none.
+	TTL      string
+	TTLKey   string
+	Settings string
+	// ShardBy is the sharding expression on a cluster.
+	ShardBy string
+}
+
+// Tables lists the base tables of Version in the order they are created.
+func Tables() []Table {
+	var out []Table
+	o := Options{}.withDefaults()
+	for version := uint32(1); version <= Version; version++ {
+		for _, obj := range versions[version] {
+			if obj.shardBy == "" {
+				continue
+			}
+			text, err := o.render(obj.name, source(version, obj.name))
+			if err != nil {
+				panic(err) // a template in the binary is broken; TestTemplatesRender shows it first
+			}
+			table, err := parseTable(text)
+			if err != nil {
+				panic(err)
+			}
+			table.Name, table.TTLKey, table.ShardBy = obj.name, obj.ttl, obj.shardBy
+			out = append(out, table)
+		}
+	}
+	return out
+}
+
+// Columns lists the columns of a base table in the order of the DDL, or nil if there is no
+// such table. The name is that of the table ("operations_base") or of its view.
+func Columns(table string) []Column {
+	for _, t := range Tables() {
+		if t.Name == table || t.Name == table+"_base" {
+			return t.Columns
+		}
+	}
+	return nil
+}
+
+// Views lists the views of Version with the text of their SELECT.
+func Views() []View {
+	var out []View
+	o := Options{}.withDefaults()
+	for version := uint32(1); version <= Version; version++ {
+		for _, obj := range versions[version] {
+			if obj.shardBy != "" {
+				continue
+			}
+			text, err := o.render(obj.name, source(version, obj.name))
+			if err != nil {
+				panic(err)
+			}
+			_, query, _ := strings.Cut(text, " AS\n")
+			out = append(out, View{Name: obj.name, Select: query})
+		}
+	}
+	return out
+}
+
+// View is one view as the DDL states it, rendered with default options.
+type View struct {
+	Name   string
+	Select string
+}
+
+var (
+	columnLine = regexp.MustCompile(`^(\w+) (.+?)(?: DEFAULT (.+?))?(?: CODEC\((.+)\))?$`)
+	clause     = regexp.MustCompile(`(?m)^(ENGINE =|PARTITION BY|ORDER BY|TTL|SETTINGS) (.+)$`)
+)
+
+// parseTable reads the project's own style of DDL: one column a line, one clause a line.
+func parseTable(text string) (Table, error) {
+	var t Table
+	head, tail, ok := strings.Cut(text, "\n)\n")
+	if !ok {
+		return t, fmt.Errorf("schema: no end of the column list in %.60q", text)
+	}
+	_, body, ok := strings.Cut(head, "\n(\n")
+	if !ok {
+		return t, fmt.Errorf("schema: no column list in %.60q", text)
+	}
+	for line := range strings.SplitSeq(body, "\n") {
+		line = strings.TrimSuffix(strings.TrimSpace(line), ",")
+		if strings.HasPrefix(line, "INDEX ") {
+			continue
+		}
+		m := columnLine.FindStringSubmatch(line)
+		if m == nil {
+			return t, fmt.Errorf("schema: cannot read column line %q", line)
+		}
+		t.Columns = append(t.Columns, Column{Name: m[1], Type: m[2], Default: m[3], Codec: m[4]})
+	}
+	for _, m := range clause.FindAllStringSubmatch(tail, -1) {
+		switch m[1] {
+		case "ENGINE =":
+			t.Engine = m[2]
+		case "PARTITION BY":
+			t.PartitionBy = m[2]
+		case "ORDER BY":
+			t.OrderBy = m[2]
+		case "TTL":
+			t.TTL = m[2]
+		case "SETTINGS":
+			t.Settings = m[2]
+		}
+	}
+	return t, nil
+}
