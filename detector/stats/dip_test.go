@@ -237,7 +237,7 @@ func TestDipLevelAndPower(t *testing.T) {
 		lo, hi       float64
 	}{
 		{"one lognormal mode", 0, 0, 0, .05},
-		{"5 % retries, +15 s", .05, 15000, 0, 1}, // measured only: the limit of the test
+		{"5 % retries, +15 s", .05, 15000, 0, .2}, // the limit of the test: few retries stay unseen
 		{"20 % retries, +15 s", .2, 15000, .95, 1},
 		{"50 % retries, +8 s", .5, 8000, .95, 1},
 	} {
