@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"log/slog"
 	"reflect"
 	"strings"
 	"testing"
@@ -179,3 +180,5 @@ func TestCompare(t *testing.T) {
 	require.ErrorContains(t, s.Problem, changed[3].Name)
 	require.True(t, Permanent(s.Problem))
 }
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
