@@ -1,0 +1,90 @@
+// Package chconn opens ClickHouse connections from a DSN, with errors that say what
+// to do and without ever showing the password.
+package chconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"driftline/internal/version"
+)
+
+// EnvDSN names the environment variable that a DSN is read from when no flag gives one.
+const EnvDSN = "DRIFTLINE_CLICKHOUSE_DSN"
+
+// Target is a parsed DSN.
+type Target struct {
+	options  *clickhouse.Options
+	database string
+}
+
+// Parse reads a DSN such as clickhouse://user:password@host:9000/driftline or
+// http://host:8123/driftline. The database defaults to fallback.
+func Parse(dsn, fallback string) (Target, error) {
+	if strings.TrimSpace(dsn) == "" {
+		return Target{}, fmt.Errorf("no ClickHouse DSN: give --clickhouse or set %s, for example clickhouse://user:password@host:9000/driftline", EnvDSN)
+	}
+	u, err := url.Parse(dsn)
+	if err != nil {
+		// url.Error would show the DSN with its password.
+		return Target{}, errors.New("the ClickHouse DSN is not a URL: want clickhouse://user:password@host:9000/database or http(s)://host:8123/database")
+	}
+	switch u.Scheme {
+	case "clickhouse", "tcp", "native", "http", "https":
+	default:
+		return Target{}, fmt.Errorf("the ClickHouse DSN has scheme %q: want clickhouse, http or https", u.Scheme)
+	}
+	if u.Scheme == "tcp" || u.Scheme == "native" {
+		u.Scheme = "clickhouse"
+	}
+	o, err := clickhouse.ParseDSN(u.String())
+	if err != nil {
+		return Target{}, fmt.Errorf("the ClickHouse DSN for host %s: %w", u.Host, err)
+	}
+	t := Target{options: o, database: o.Auth.Database}
+	if t.database == "" || t.database == "default" {
+		t.database = fallback
+	}
+	o.Auth.Database = "" // the database may not exist before the first migration
+	o.DialTimeout = 5 * time.Second
+	o.ClientInfo.Products = append(o.ClientInfo.Products, struct{ Name, Version string }{"driftline-detectd", version.Version})
+	return t, nil
+}
+
+// Database is the database the DSN names, or the fallback.
+func (t Target) Database() string { return t.database }
+
+// Address is the host and port, for messages; it holds no password.
+func (t Target) Address() string { return strings.Join(t.options.Addr, ",") }
+
+// Open connects without choosing a database and pings once.
+func (t Target) Open(ctx context.Context) (driver.Conn, error) {
+	return t.open(ctx, "")
+}
+
+// OpenDatabase connects with the DSN's database chosen and pings once.
+func (t Target) OpenDatabase(ctx context.Context) (driver.Conn, error) {
+	return t.open(ctx, t.database)
+}
+
+func (t Target) open(ctx context.Context, database string) (driver.Conn, error) {
+	o := *t.options
+	o.Auth.Database = database
+	conn, err := clickhouse.Open(&o)
+	if err != nil {
+		return nil, fmt.Errorf("open ClickHouse at %s: %w", t.Address(), err)
+	}
+	if err := conn.Ping(ctx); err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("ClickHouse at %s does not answer: %w; check that it runs, that the port fits the scheme (9000 for clickhouse://, 8123 for http://), and user and password",
+			t.Address(), err)
+	}
+	return conn, nil
+}
