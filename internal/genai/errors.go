@@ -1,0 +1,82 @@
+package genai
+
+import (
+	"strconv"
+	"strings"
+
+	"driftline/internal/rows"
+)
+
+// ErrorClass gives the rows.Class constant for a failure, or "" when nothing failed.
+// httpStatus is the last HTTP status seen (0 for none), errorType the
+// instrumentation's word for the error or an exception's type, and statusError the
+// span's own error status. The HTTP status decides where it names a failure: 408, 504
+// and 524 are one class with client timeouts, and 429, 503 and 529 are overload.
+func ErrorClass(httpStatus int, errorType string, statusError bool) string {
+	if c := classOfStatus(httpStatus); c != "" {
+		return c
+	}
+	if errorType == "" {
+		if statusError {
+			return rows.ClassOther
+		}
+		return ""
+	}
+	if n, err := strconv.Atoi(strings.TrimSpace(errorType)); err == nil {
+		if c := classOfStatus(n); c != "" {
+			return c
+		}
+		return rows.ClassOther
+	}
+	word := strings.ToLower(errorType)
+	for _, c := range classWords {
+		for _, w := range c.words {
+			if strings.Contains(word, w) {
+				return c.class
+			}
+		}
+	}
+	return rows.ClassOther
+}
+
+func classOfStatus(status int) string {
+	switch status {
+	case 408, 504, 522, 524:
+		return rows.ClassTimeout
+	case 429, 503, 529:
+		return rows.ClassOverload
+	case 499:
+		return rows.ClassCancelled
+	}
+	switch {
+	case status >= 500 && status < 600:
+		return rows.ClassServer
+	case status >= 400 && status < 500:
+		return rows.ClassClient
+	}
+	return ""
+}
+
+// classWords are tried in order: what names a cause closest to the wire comes last,
+// since names such as ConnectTimeout hold two causes.
+var classWords = []struct {
+	class string
+	words []string
+}{
+	{rows.ClassTimeout, []string{"timeout", "timed out", "timed_out", "timedout", "deadline"}},
+	{rows.ClassOverload, []string{"ratelimit", "rate_limit", "rate limit", "overload", "throttl", "toomanyrequests", "too_many_requests", "resource_exhausted", "resourceexhausted", "quota", "serviceunavailable", "service_unavailable", "capacity"}},
+	{rows.ClassCancelled, []string{"cancel", "abort", "interrupt"}},
+	{rows.ClassNetwork, []string{"connect", "network", "dns", "socket", "econn", "reset", "refused", "eof", "brokenpipe", "broken pipe", "unreachable", "ssl", "tls", "protocolerror", "unavailable"}},
+	{rows.ClassServer, []string{"internalserver", "internal_server", "server_error", "servererror", "badgateway", "bad_gateway", "internal"}},
+	{rows.ClassClient, []string{"badrequest", "bad_request", "invalid", "auth", "permission", "forbidden", "notfound", "not_found", "unprocessable", "validation", "content_filter", "contentfilter", "conflict", "toolarge", "context_length"}},
+}
+
+// retryable says whether a failure of this class is evidence that a try which follows
+// is another attempt. A rejected request or a cancelled one is not tried again as is.
+func retryable(class string) bool {
+	switch class {
+	case rows.ClassTimeout, rows.ClassOverload, rows.ClassServer, rows.ClassNetwork, rows.ClassOther:
+		return true
+	}
+	return false
+}
