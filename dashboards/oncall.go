@@ -2,6 +2,7 @@ package dashboards
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/grafana/grafana-foundation-sdk/go/cog"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
@@ -163,11 +164,11 @@ ORDER BY minute`))
 func timeRow(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 	sums := ""
 	for _, kind := range []string{"failed_attempt", "backoff", "queue", "connect", "ttft_segment", "generation", "inference_segment", "tool", "agent", "unattributed"} {
-		sums += fmt.Sprintf(", sum(%s_sum_ns) / nullIf(sum(n), 0) / 1e6 AS %s", kind, kind)
+		sums += fmt.Sprintf(", sum(%s_sum_ns) / nullIf(sum(n), 0) / 1e6 AS \"%s\"", kind, strings.TrimSuffix(kind, "_segment")+" time")
 	}
 	classes := ""
 	for _, class := range []string{"timeout", "overload", "server", "client", "network", "cancelled", "other"} {
-		classes += fmt.Sprintf(", sum(errors_%s) AS %s", class, class)
+		classes += fmt.Sprintf(", sum(errors_%s) AS \"%s\"", class, class)
 	}
 	return b.WithRow(dashboard.NewRowBuilder("Where the time goes")).
 		WithPanel(stacked("Time per request by segment", "Mean critical-path time per request; the segments add up to the wall clock.", unitMilliseconds, half, `

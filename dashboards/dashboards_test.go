@@ -1,0 +1,162 @@
+package dashboards
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
+	"github.com/stretchr/testify/require"
+
+	"driftline/detector/stats"
+	"driftline/internal/engine/enginetest"
+	"driftline/schema"
+)
+
+func TestMain(m *testing.M) { enginetest.Main(m) }
+
+func TestCommittedJSONIsCurrent(t *testing.T) {
+	files, err := Files()
+	require.NoError(t, err)
+	for name, want := range files {
+		got, err := os.ReadFile(filepath.Join("json", name))
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(got), "dashboards/json/%s is stale: run go generate ./dashboards", name)
+	}
+}
+
+type panelQuery struct{ panel, sql string }
+
+func panels(t *testing.T) []dashboard.Panel {
+	t.Helper()
+	built, err := OnCall()
+	require.NoError(t, err)
+	var out []dashboard.Panel
+	for _, p := range built.Panels {
+		if p.Panel != nil {
+			out = append(out, *p.Panel)
+		}
+		if p.RowPanel != nil {
+			out = append(out, p.RowPanel.Panels...)
+		}
+	}
+	return out
+}
+
+func queries(t *testing.T) []panelQuery {
+	t.Helper()
+	var out []panelQuery
+	for _, p := range panels(t) {
+		for _, target := range p.Targets {
+			out = append(out, panelQuery{*p.Title, target.(Query).RawSQL})
+		}
+	}
+	for _, v := range variables() {
+		model, err := v.Build()
+		require.NoError(t, err)
+		if model.Query != nil && model.Query.String != nil && string(model.Type) == "query" {
+			out = append(out, panelQuery{"variable " + model.Name, *model.Query.String})
+		}
+	}
+	return out
+}
+
+func TestEveryPanelSaysWhatItShows(t *testing.T) {
+	ids := map[uint32]bool{}
+	all := panels(t)
+	require.Greater(t, len(all), 10)
+	for _, p := range all {
+		require.NotEmpty(t, *p.Title)
+		require.NotEmpty(t, *p.Description, *p.Title)
+		require.Equal(t, "${datasource}", *p.Datasource.Uid, *p.Title)
+		require.NotEmpty(t, *p.FieldConfig.Defaults.Unit, *p.Title)
+		require.NotEmpty(t, p.Targets, *p.Title)
+		require.False(t, ids[*p.Id], "panel id %d stands twice", *p.Id)
+		ids[*p.Id] = true
+	}
+}
+
+var (
+	timeFilter = regexp.MustCompile(`\$__timeFilter\(([^)]+)\)`)
+	listMacro  = regexp.MustCompile(`\$\{(service|agent):singlequote\}`)
+)
+
+// expand does what the datasource plugin does with its macros and Grafana with variables.
+func expand(t *testing.T, sql string, from, to time.Time) string {
+	t.Helper()
+	sql = timeFilter.ReplaceAllString(sql, fmt.Sprintf("($1 >= toDateTime(%d) AND $1 <= toDateTime(%d))", from.Unix(), to.Unix()))
+	sql = listMacro.ReplaceAllString(sql, "'shop','planner'")
+	require.NotContains(t, sql, "$", "a macro or variable this test does not know")
+	return sql
+}
+
+func migrated(t *testing.T) driver.Conn {
+	t.Helper()
+	e := enginetest.Shared(t)
+	db := e.Database(t)
+	conn := e.ConnTo(t, db)
+	require.NoError(t, schema.Up(context.Background(), conn, schema.Options{Database: db}, slog.New(slog.DiscardHandler)))
+	return conn
+}
+
+func TestEveryQueryRunsOnTheRealTables(t *testing.T) {
+	conn := migrated(t)
+	now := time.Now().UTC()
+	for _, q := range queries(t) {
+		rows, err := conn.Query(context.Background(), expand(t, q.sql, now.Add(-time.Hour), now))
+		require.NoError(t, err, "%s:\n%s", q.panel, q.sql)
+		require.NoError(t, rows.Err(), q.panel)
+		require.NoError(t, rows.Close())
+	}
+}
+
+func TestQuantilesEqualTheDetectors(t *testing.T) {
+	conn := migrated(t)
+	ctx := context.Background()
+	now := time.Now().UTC().Truncate(time.Minute)
+	var all stats.Hist
+	for part := range 2 {
+		var h stats.Hist
+		for i := 1; i <= 500; i++ {
+			ms := float64(i*(part+1)) * 1.7
+			require.True(t, h.Add(ms))
+			require.True(t, all.Add(ms))
+		}
+		require.NoError(t, conn.Exec(ctx, `INSERT INTO rollup_operations_1m_base
+			(service_name, minute, agent, kind, target, stream, retries, n, user_time_n, user_time_buckets, user_time_counts, version)
+			VALUES (?, ?, 'planner', 'chat', ?, 'yes', '0', 500, 500, ?, ?, 1)`,
+			"shop", now.Add(-5*time.Minute), fmt.Sprintf("model-%d", part), h.Index, h.Count))
+	}
+	sql := "SELECT assumeNotNull(" + quantile("user_time", 0.95) + ") FROM rollup_operations_1m WHERE " + filters
+	var got float64
+	require.NoError(t, conn.QueryRow(ctx, expand(t, sql, now.Add(-time.Hour), now)).Scan(&got))
+	want, err := all.Quantile(0.95)
+	require.NoError(t, err)
+	require.InEpsilon(t, want, got, 1e-9)
+}
+
+func TestPanelsReadOnlyTheTimeRange(t *testing.T) {
+	for _, q := range queries(t) {
+		if strings.HasPrefix(q.panel, "variable") || q.panel == "Alerts firing" {
+			continue
+		}
+		require.Regexp(t, `WHERE \$__timeFilter\((minute|at|ended_at)\)`, q.sql, "%s: filter the raw sort-key column", q.panel)
+	}
+}
+
+func TestJSONIsOneGrafanaReads(t *testing.T) {
+	text, err := os.ReadFile("json/oncall.json")
+	require.NoError(t, err)
+	var doc map[string]any
+	require.NoError(t, json.Unmarshal(text, &doc))
+	require.Equal(t, OnCallUID, doc["uid"])
+	require.Equal(t, false, doc["editable"])
+}
