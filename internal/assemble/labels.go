@@ -1,0 +1,109 @@
+package assemble
+
+import (
+	"time"
+
+	"driftline/internal/rows"
+)
+
+// Other replaces label values over the limit.
+const Other = "other"
+
+// Label values that were not seen for labelIdle give way to new ones; the search for
+// them runs at most once per labelSweep.
+const (
+	labelIdle  = time.Hour
+	labelSweep = time.Minute
+)
+
+// labels bounds the distinct values of each label column, since every further
+// grouping (rollups, metrics, alerts) costs memory per value.
+type labels struct {
+	max      int
+	columns  map[string]*labelColumn
+	overflow int64
+}
+
+type labelColumn struct {
+	lastSeen map[string]time.Time
+	swept    time.Time
+}
+
+func newLabels(limit int) *labels {
+	return &labels{max: limit, columns: map[string]*labelColumn{}}
+}
+
+// bound replaces *value by Other when column already has max values in use.
+func (l *labels) bound(column string, value *string, now time.Time) {
+	if *value == "" || *value == Other {
+		return
+	}
+	c := l.columns[column]
+	if c == nil {
+		c = &labelColumn{lastSeen: map[string]time.Time{}, swept: now}
+		l.columns[column] = c
+	}
+	if _, known := c.lastSeen[*value]; !known && !c.room(l.max, now) {
+		*value = Other
+		l.overflow++
+		return
+	}
+	c.lastSeen[*value] = now
+}
+
+func (c *labelColumn) room(limit int, now time.Time) bool {
+	if len(c.lastSeen) < limit {
+		return true
+	}
+	if now.Sub(c.swept) < labelSweep {
+		return false
+	}
+	c.swept = now
+	for value, seen := range c.lastSeen {
+		if now.Sub(seen) >= labelIdle {
+			delete(c.lastSeen, value)
+		}
+	}
+	return len(c.lastSeen) < limit
+}
+
+// apply bounds every label of row.
+func (l *labels) apply(row rows.Row, now time.Time) {
+	switch r := row.(type) {
+	case *rows.Request:
+		l.facts(&r.Facts, now)
+	case *rows.Operation:
+		l.facts(&r.Facts, now)
+		l.bound("target", &r.Target, now)
+		l.bound("response_model", &r.ResponseModel, now)
+		l.bound("provider", &r.Provider, now)
+		l.bound("endpoint", &r.Endpoint, now)
+		l.bound("region", &r.Region, now)
+	case *rows.Attempt:
+		l.facts(&r.Facts, now)
+		l.bound("target", &r.Target, now)
+		l.bound("provider", &r.Provider, now)
+		l.bound("endpoint", &r.Endpoint, now)
+	case *rows.OpenRequest:
+		l.bound("agent", &r.Agent, now)
+	}
+}
+
+func (l *labels) facts(f *rows.Facts, now time.Time) {
+	l.bound("service_version", &f.ServiceVersion, now)
+	l.bound("environment", &f.Environment, now)
+	l.bound("agent", &f.Agent, now)
+	l.bound("name", &f.Name, now)
+	l.bound("error_type", &f.ErrorType, now)
+	l.bound("priority", &f.Priority, now)
+	if len(f.Attributes) == 0 {
+		return
+	}
+	// The rows of one trace may share a map, so a change is made on a copy.
+	bounded := make(map[string]string, len(f.Attributes))
+	for key, value := range f.Attributes {
+		l.bound("attributes."+key, &value, now)
+		bounded[key] = value
+	}
+	f.Attributes = bounded
+}
