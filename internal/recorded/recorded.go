@@ -1,0 +1,82 @@
+package recorded
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"driftline/internal/fakellm"
+)
+
+// RequestsSuffix ends the name of the file that holds the test server's log of a fixture's attempts.
+const RequestsSuffix = ".requests.json"
+
+// Load returns a fixture's spans, each call with a fresh copy, and the test server's log of the attempts in that
+// trace, ordered by arrival. It fails the test when the fixture is missing or damaged.
+func Load(t testing.TB, name string) (ptrace.Traces, []fakellm.LogEntry) {
+	t.Helper()
+	dir, err := folder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, name+".json"))
+	if err != nil {
+		t.Fatalf("no fixture %q; there are %s: %v", name, strings.Join(Names(t), ", "), err)
+	}
+	traces, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(data)
+	if err != nil {
+		t.Fatalf("fixture %s is not OTLP JSON: %v", name, err)
+	}
+	data, err = os.ReadFile(filepath.Join(dir, name+RequestsSuffix))
+	if err != nil {
+		t.Fatalf("fixture %s has no request log: %v", name, err)
+	}
+	var entries []fakellm.LogEntry
+	if err := json.Unmarshal(data, &entries); err != nil {
+		t.Fatalf("fixture %s has a damaged request log: %v", name, err)
+	}
+	return traces, entries
+}
+
+// Names returns the names of all fixtures, sorted. A name is an SDK and a scenario, such as "node-otel-retry503".
+func Names(t testing.TB) []string {
+	t.Helper()
+	dir, err := folder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*"+RequestsSuffix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := make([]string, 0, len(files))
+	for _, f := range files {
+		names = append(names, strings.TrimSuffix(filepath.Base(f), RequestsSuffix))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// folder finds testdata/recorded from the working folder, which in a test is the package's own.
+func folder() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return filepath.Join(dir, "testdata", "recorded"), nil
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return "", errors.New("no go.mod above the working folder: fixtures can be loaded only from inside the repository")
+		}
+		dir = up
+	}
+}

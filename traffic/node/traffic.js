@@ -1,0 +1,175 @@
+'use strict';
+// Calls an OpenAI-compatible server with the real openai SDK under real instrumentation and sends the spans by OTLP.
+// Prints one JSON line per scenario: {"sdk", "scenario", "trace_id", "ok"}. The exit code is 0 only if all are ok.
+
+const { parseArgs } = require('node:util');
+const { setTimeout: sleep } = require('node:timers/promises');
+
+// The instrumentation is chosen by this name; it is also the second half of an SDK's name in the fixtures.
+const DIALECTS = {
+  otel: '@opentelemetry/instrumentation-openai with @opentelemetry/instrumentation-undici, as they come',
+  'otel-headers': 'the same, with the retry headers captured',
+  openllmetry: '@traceloop/instrumentation-openai',
+  openinference: '@arizeai/openinference-instrumentation-openai',
+};
+
+const MODEL = 'gpt-4o-mini';
+const PROMPT = [{ role: 'user', content: 'synthetic prompt' }];
+const TOOL = { type: 'function', function: { name: 'lookup', parameters: { type: 'object', properties: {} } } };
+
+const chat = (client, script, options = {}, body = {}) =>
+  client.chat.completions.create(
+    { model: MODEL, messages: PROMPT, ...body }, { headers: { 'x-fakellm-script': script }, ...options });
+
+async function readStream(client, script) {
+  const chunks = await chat(client, script, {}, { stream: true, stream_options: { include_usage: true } });
+  for await (const chunk of chunks) void chunk;
+}
+
+// Attempts that fail take time, so that failed time and backoff can be told apart in a trace.
+const SCENARIOS = {
+  // One chat call, answered 503, 503, 200; the SDK retries on its own.
+  retry503: (client) => chat(client, '503@120ms,503@80ms,200@150ms'),
+  // A streamed chat call, read to its end.
+  stream: (client) => readStream(client, '200@30ms;ttft=250ms;gap=15ms;tokens=20'),
+  // A streamed chat call whose first attempt is answered 503.
+  streamretry503: (client) => readStream(client, '503@100ms,200@30ms;ttft=250ms;gap=15ms;tokens=20'),
+  // A chat call told to come back after one second.
+  ratelimit429: (client) => chat(client, '429@40ms;retry-after=1,200@150ms'),
+  // A chat call whose every attempt is answered 504; it must fail.
+  exhausted504: async (client) => {
+    let status;
+    try {
+      await chat(client, '504@150ms');
+    } catch (err) {
+      status = err.status;
+      if (status !== 504) throw err;
+    }
+    if (status !== 504) throw new Error('a call answered 504 only has succeeded');
+  },
+  // A chat call whose first attempt stalls until the SDK's own timeout.
+  timeout: (client) => chat(client, 'stall,200@100ms', { timeout: 500 }),
+  // A chat call whose first connection is reset.
+  reset: (client) => chat(client, 'reset@60ms,200@100ms'),
+  // One embeddings call for two inputs.
+  embeddings: (client) => client.embeddings.create(
+    { model: 'text-embedding-3-small', input: ['synthetic one', 'synthetic two'], encoding_format: 'float' },
+    { headers: { 'x-fakellm-script': '200@80ms' } }),
+  // An agent: it asks for a tool, runs it, and its second call is answered 503, 503, 200.
+  agent: (client, tracer) => tracer.startActiveSpan('invoke_agent helper', { attributes: {
+    'gen_ai.operation.name': 'invoke_agent', 'gen_ai.agent.name': 'helper', 'gen_ai.provider.name': 'openai',
+  } }, async (root) => {
+    try {
+      const answer = await chat(client, '200@120ms;tool=lookup', {}, { tools: [TOOL] });
+      const call = answer.choices[0].message.tool_calls[0];
+      await tracer.startActiveSpan('execute_tool lookup', { attributes: {
+        'gen_ai.operation.name': 'execute_tool', 'gen_ai.tool.name': call.function.name,
+        'gen_ai.tool.type': 'function', 'gen_ai.tool.call.id': call.id,
+      } }, async (span) => {
+        await sleep(200); // the tool's work
+        span.end();
+      });
+      await chat(client, '503@120ms,503@80ms,200@150ms', {}, { tools: [TOOL], messages: [
+        ...PROMPT, { role: 'assistant', tool_calls: [call] }, { role: 'tool', tool_call_id: call.id, content: 'synthetic result' },
+      ] });
+    } finally {
+      root.end();
+    }
+  }),
+};
+
+// Makes the instrumentations of a dialect. They must exist before openai is loaded.
+function instrumentations(dialect) {
+  const { UndiciInstrumentation } = require('@opentelemetry/instrumentation-undici');
+  const headers = dialect === 'otel-headers'
+    ? { requestHeaders: ['x-stainless-retry-count'], responseHeaders: ['retry-after'] } : undefined;
+  const http = new UndiciInstrumentation({
+    headersToSpanAttributes: headers,
+    // Else the exporter's own requests would be traced as well, should it use fetch.
+    ignoreRequestHook: (request) => request.path.endsWith('/v1/traces'),
+  });
+  switch (dialect) {
+    case 'openllmetry': {
+      const { OpenAIInstrumentation } = require('@traceloop/instrumentation-openai');
+      return [http, new OpenAIInstrumentation({ traceContent: false })];
+    }
+    case 'openinference': {
+      const { OpenAIInstrumentation } = require('@arizeai/openinference-instrumentation-openai');
+      return [http, new OpenAIInstrumentation({ traceConfig: { hideInputs: true, hideOutputs: true } })];
+    }
+    default: {
+      const { OpenAIInstrumentation } = require('@opentelemetry/instrumentation-openai');
+      return [http, new OpenAIInstrumentation({ captureMessageContent: false })];
+    }
+  }
+}
+
+async function main() {
+  const { values: args } = parseArgs({ options: {
+    'base-url': { type: 'string', default: process.env.OPENAI_BASE_URL || 'http://127.0.0.1:8090/v1' },
+    otlp: { type: 'string', default: process.env.OTEL_EXPORTER_OTLP_ENDPOINT || 'http://127.0.0.1:4318' },
+    scenario: { type: 'string', default: 'retry503' },
+    dialect: { type: 'string', default: 'otel' },
+    help: { type: 'boolean', short: 'h' },
+  } });
+  if (args.help) {
+    console.log(`usage: traffic.js [--base-url URL/v1] [--otlp URL] [--scenario NAME[,NAME]|all] [--dialect NAME]
+scenarios: ${Object.keys(SCENARIOS).join(', ')}
+dialects:\n${Object.entries(DIALECTS).map(([k, v]) => `  ${k}: ${v}`).join('\n')}`);
+    return 0;
+  }
+  const names = args.scenario === 'all' ? Object.keys(SCENARIOS) : args.scenario.split(',');
+  const wrong = names.filter((n) => !Object.hasOwn(SCENARIOS, n)).map((n) => `--scenario ${n} is unknown`);
+  if (!Object.hasOwn(DIALECTS, args.dialect)) wrong.push(`--dialect ${args.dialect} is unknown`);
+  if (wrong.length) {
+    console.error(`${wrong.join('; ')}; see --help`);
+    return 2;
+  }
+
+  const { NodeTracerProvider, BatchSpanProcessor } = require('@opentelemetry/sdk-trace-node');
+  const { OTLPTraceExporter } = require('@opentelemetry/exporter-trace-otlp-proto');
+  const { resourceFromAttributes } = require('@opentelemetry/resources');
+  const { registerInstrumentations } = require('@opentelemetry/instrumentation');
+  const { context } = require('@opentelemetry/api');
+  const { suppressTracing } = require('@opentelemetry/core');
+
+  const sdk = `node-${args.dialect}`;
+  let traceId = null;
+  const lastTrace = { // remembers the trace of the last root span
+    onStart(span) { if (!span.parentSpanContext) traceId = span.spanContext().traceId; },
+    onEnd() {}, async shutdown() {}, async forceFlush() {},
+  };
+  const provider = new NodeTracerProvider({
+    resource: resourceFromAttributes({ 'service.name': `traffic-${sdk}`, 'service.version': '1.0.0' }),
+    spanProcessors: [lastTrace, new BatchSpanProcessor(new OTLPTraceExporter({ url: `${args.otlp.replace(/\/$/, '')}/v1/traces` }))],
+  });
+  provider.register();
+  registerInstrumentations({ tracerProvider: provider, instrumentations: instrumentations(args.dialect) });
+
+  const { OpenAI } = require('openai');
+  const client = new OpenAI({ baseURL: args['base-url'], apiKey: 'not-a-key', maxRetries: 2, timeout: 30_000 });
+  // A process's first call loads code for tens to hundreds of milliseconds; one that is not traced takes that out of the first span.
+  await context.with(suppressTracing(context.active()), () =>
+    client.get(String(new URL('/healthz', args['base-url'])), { maxRetries: 0, timeout: 5_000 })
+      .then(() => {}, () => {})); // what is wrong, if anything, the scenarios will say
+  let failed = false;
+  for (const name of names) {
+    const line = { sdk, scenario: name, ok: true };
+    try {
+      await SCENARIOS[name](client, provider.getTracer('traffic'));
+    } catch (err) { // the next scenarios still run
+      Object.assign(line, { ok: false, error: String(err) });
+      failed = true;
+    }
+    line.trace_id = traceId;
+    console.log(JSON.stringify(line));
+  }
+  await sleep(50); // an instrumentation ends its span in a later turn than the call that it watches
+  await provider.shutdown(); // sends what is left
+  return failed ? 1 : 0;
+}
+
+main().then((code) => process.exit(code), (err) => {
+  console.error(err);
+  process.exit(1);
+});

@@ -1,0 +1,226 @@
+"""Calls an OpenAI-compatible server with the real openai SDK under real instrumentation and sends the spans by OTLP.
+
+Prints one JSON line per scenario: {"sdk", "scenario", "trace_id", "ok"}. ok says whether the scenario went as it
+should, which for exhausted504 means that the call failed. The exit code is 0 only if all of them did.
+"""
+
+import argparse
+import json
+import os
+import sys
+
+SCENARIOS = {}
+
+# The instrumentation is chosen by this name; it is also the first half of a fixture's name.
+DIALECTS = {
+    "otel": "opentelemetry-instrumentation-openai-v2, as it comes",
+    "otel-latest": "the same, with the newest GenAI and HTTP conventions and the retry headers captured",
+    "openllmetry": "opentelemetry-instrumentation-openai (Traceloop)",
+    "openinference": "openinference-instrumentation-openai (Arize)",
+}
+
+# Attempts that fail take time, so that failed time and backoff can be told apart in a trace.
+CHAT_MODEL = "gpt-4o-mini"
+PROMPT = [{"role": "user", "content": "synthetic prompt"}]
+TOOL = {"type": "function", "function": {"name": "lookup", "parameters": {"type": "object", "properties": {}}}}
+
+
+def scenario(f):
+    SCENARIOS[f.__name__] = f
+    return f
+
+
+def script(text):
+    return {"x-fakellm-script": text}
+
+
+@scenario
+def retry503(client, _tracer):
+    """One chat call, answered 503, 503, 200; the SDK retries on its own."""
+    client.chat.completions.create(model=CHAT_MODEL, messages=PROMPT, extra_headers=script("503@120ms,503@80ms,200@150ms"))
+
+
+@scenario
+def stream(client, _tracer):
+    """A streamed chat call, read to its end."""
+    chunks = client.chat.completions.create(
+        model=CHAT_MODEL, messages=PROMPT, stream=True, stream_options={"include_usage": True},
+        extra_headers=script("200@30ms;ttft=250ms;gap=15ms;tokens=20"))
+    for _ in chunks:
+        pass
+
+
+@scenario
+def streamretry503(client, _tracer):
+    """A streamed chat call whose first attempt is answered 503."""
+    chunks = client.chat.completions.create(
+        model=CHAT_MODEL, messages=PROMPT, stream=True, stream_options={"include_usage": True},
+        extra_headers=script("503@100ms,200@30ms;ttft=250ms;gap=15ms;tokens=20"))
+    for _ in chunks:
+        pass
+
+
+@scenario
+def ratelimit429(client, _tracer):
+    """A chat call told to come back after one second."""
+    client.chat.completions.create(
+        model=CHAT_MODEL, messages=PROMPT, extra_headers=script("429@40ms;retry-after=1,200@150ms"))
+
+
+@scenario
+def exhausted504(client, _tracer):
+    """A chat call whose every attempt is answered 504."""
+    import openai
+
+    try:
+        client.chat.completions.create(model=CHAT_MODEL, messages=PROMPT, extra_headers=script("504@150ms"))
+    except openai.InternalServerError as e:
+        if e.status_code == 504:
+            return
+        raise
+    raise AssertionError("a call answered 504 only has succeeded")
+
+
+@scenario
+def timeout(client, _tracer):
+    """A chat call whose first attempt stalls until the SDK's own timeout."""
+    client.chat.completions.create(
+        model=CHAT_MODEL, messages=PROMPT, timeout=0.5, extra_headers=script("stall,200@100ms"))
+
+
+@scenario
+def reset(client, _tracer):
+    """A chat call whose first connection is reset."""
+    client.chat.completions.create(model=CHAT_MODEL, messages=PROMPT, extra_headers=script("reset@60ms,200@100ms"))
+
+
+@scenario
+def embeddings(client, _tracer):
+    """One embeddings call for two inputs."""
+    client.embeddings.create(
+        model="text-embedding-3-small", input=["synthetic one", "synthetic two"], encoding_format="float",
+        extra_headers=script("200@80ms"))
+
+
+@scenario
+def agent(client, tracer):
+    """An agent: it asks for a tool, runs it, and its second call is answered 503, 503, 200."""
+    import time
+
+    from opentelemetry.trace import SpanKind
+
+    with tracer.start_as_current_span("invoke_agent helper", kind=SpanKind.INTERNAL, attributes={
+        "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "helper", "gen_ai.provider.name": "openai",
+    }):
+        answer = client.chat.completions.create(
+            model=CHAT_MODEL, messages=PROMPT, tools=[TOOL], extra_headers=script("200@120ms;tool=lookup"))
+        call = answer.choices[0].message.tool_calls[0]
+        with tracer.start_as_current_span("execute_tool lookup", kind=SpanKind.INTERNAL, attributes={
+            "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": call.function.name,
+            "gen_ai.tool.type": "function", "gen_ai.tool.call.id": call.id,
+        }):
+            time.sleep(0.2)  # the tool's work
+        messages = PROMPT + [
+            {"role": "assistant", "tool_calls": [call.model_dump()]},
+            {"role": "tool", "tool_call_id": call.id, "content": "synthetic result"},
+        ]
+        client.chat.completions.create(
+            model=CHAT_MODEL, messages=messages, tools=[TOOL], extra_headers=script("503@120ms,503@80ms,200@150ms"))
+
+
+def instrument(dialect, provider):
+    if dialect == "otel-latest":
+        # Both are read once, when the instrumentations are loaded.
+        os.environ["OTEL_SEMCONV_STABILITY_OPT_IN"] = "gen_ai_latest_experimental,http"
+        os.environ["OTEL_INSTRUMENTATION_HTTP_CAPTURE_HEADERS_CLIENT_REQUEST"] = "x-stainless-retry-count"
+        os.environ["OTEL_INSTRUMENTATION_HTTP_CAPTURE_HEADERS_CLIENT_RESPONSE"] = "retry-after"
+    if dialect.startswith("otel"):
+        from opentelemetry.instrumentation.openai_v2 import OpenAIInstrumentor
+    elif dialect == "openllmetry":
+        from opentelemetry.instrumentation.openai import OpenAIInstrumentor
+    else:
+        from openinference.instrumentation.openai import OpenAIInstrumentor
+    from opentelemetry.instrumentation.httpx import HTTPXClientInstrumentor
+
+    OpenAIInstrumentor().instrument(tracer_provider=provider)
+    HTTPXClientInstrumentor().instrument(tracer_provider=provider)
+
+
+class LastTrace:
+    """A span processor that remembers the trace of the last root span."""
+
+    def __init__(self):
+        self.trace_id = None
+
+    def on_start(self, span, parent_context=None):
+        if span.parent is None:
+            self.trace_id = format(span.context.trace_id, "032x")
+
+    def _on_ending(self, span):
+        pass
+
+    def on_end(self, span):
+        pass
+
+    def shutdown(self):
+        pass
+
+    def force_flush(self, timeout_millis=30000):
+        return True
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--base-url", default=os.environ.get("OPENAI_BASE_URL", "http://127.0.0.1:8090/v1"),
+                        help="the LLM server, with /v1 (default: OPENAI_BASE_URL or %(default)s)")
+    parser.add_argument("--otlp", default=os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318"),
+                        help="OTLP/HTTP endpoint, without /v1/traces (default: OTEL_EXPORTER_OTLP_ENDPOINT or %(default)s)")
+    parser.add_argument("--scenario", default="retry503", help="one of %s, or several with commas, or all" % ", ".join(SCENARIOS))
+    parser.add_argument("--dialect", default="otel", choices=list(DIALECTS), help="; ".join(f"{k}: {v}" for k, v in DIALECTS.items()))
+    args = parser.parse_args()
+    names = list(SCENARIOS) if args.scenario == "all" else args.scenario.split(",")
+    unknown = [n for n in names if n not in SCENARIOS]
+    if unknown:
+        parser.error("--scenario: %s is unknown; use %s or all" % (", ".join(unknown), ", ".join(SCENARIOS)))
+
+    # No setting of the surrounding shell may turn on the recording of prompts.
+    os.environ.pop("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", None)
+    os.environ["TRACELOOP_TRACE_CONTENT"] = "false"
+    os.environ["OPENINFERENCE_HIDE_INPUTS"] = "true"
+    os.environ["OPENINFERENCE_HIDE_OUTPUTS"] = "true"
+
+    from opentelemetry import trace
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    sdk = "python-" + args.dialect
+    last = LastTrace()
+    provider = TracerProvider(resource=Resource.create({"service.name": "traffic-" + sdk, "service.version": "1.0.0"}))
+    provider.add_span_processor(last)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=args.otlp.rstrip("/") + "/v1/traces")))
+    trace.set_tracer_provider(provider)
+    instrument(args.dialect, provider)
+
+    import openai
+
+    failed = False
+    with openai.OpenAI(base_url=args.base_url, api_key="not-a-key", max_retries=2, timeout=30) as client:
+        for name in names:
+            error = None
+            try:
+                SCENARIOS[name](client, provider.get_tracer("traffic"))
+            except Exception as e:  # the next scenarios still run
+                error = f"{type(e).__name__}: {e}"
+                failed = True
+            line = {"sdk": sdk, "scenario": name, "trace_id": last.trace_id, "ok": error is None}
+            if error:
+                line["error"] = error
+            print(json.dumps(line), flush=True)
+    provider.shutdown()  # sends what is left
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
