@@ -240,10 +240,10 @@ func TestConfigNamesAllProblems(t *testing.T) {
 
 func TestArrivalRate(t *testing.T) {
 	s := newSim(t, Config{Seed: freshSeed(t), Scenario: ScenarioHealthy, ExportEvery: 5 * time.Second})
-	play(s, 10*time.Hour, time.Minute, func(Emission) {})
-	// Poisson, 28,800 expected: five standard deviations are 849.
-	if n := s.Stats().RequestsPlayed; n < 27951 || n > 29649 {
-		t.Errorf("%d requests in 10 h at 48 a minute", n)
+	play(s, 2*time.Hour, time.Minute, func(Emission) {})
+	// Poisson, 5,760 expected: five standard deviations are 379.
+	if n := s.Stats().RequestsPlayed; n < 5381 || n > 6139 {
+		t.Errorf("%d requests in 2 h at 48 a minute", n)
 	}
 }
 
