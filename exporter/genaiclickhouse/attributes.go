@@ -1,0 +1,99 @@
+package genaiclickhouse
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+
+	"driftline/internal/annotate"
+)
+
+// maxAttributeBytes bounds a stored attribute value.
+const maxAttributeBytes = 256
+
+// DefaultSpanAttributes lists the attribute keys that thin spans keep by default: what
+// names the work, its size and its fate.
+func DefaultSpanAttributes() []string {
+	return []string{
+		"gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.system",
+		"gen_ai.request.model", "gen_ai.response.model", "gen_ai.response.finish_reasons",
+		"gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens",
+		"gen_ai.agent.name", "gen_ai.tool.name",
+		"error.type", "http.request.method", "http.response.status_code", "http.request.resend_count",
+		"http.route", "server.address", "server.port",
+		annotate.MarkOperationID, annotate.MarkAttemptOrdinal, annotate.MarkAttempts,
+		annotate.MarkHiddenMS, annotate.MarkDriftMS,
+	}
+}
+
+// Keys, and beginnings of keys, under which instrumentations write content.
+var (
+	contentKeys = map[string]bool{
+		"gen_ai.prompt": true, "gen_ai.completion": true, "gen_ai.system_instructions": true,
+		"gen_ai.tool.definitions": true, "gen_ai.tool.description": true, "gen_ai.retrieval.documents": true,
+		"input.value": true, "output.value": true, "input": true, "output": true, "prompt": true, "completion": true,
+		"traceloop.entity.input": true, "traceloop.entity.output": true,
+		"llm.prompts": true, "llm.completions": true, "llm.request.messages": true, "exception.message": true,
+		"exception.stacktrace": true, "url.query": true, "url.full": true, "db.query.text": true, "db.statement": true,
+		"http.request.body": true, "http.response.body": true,
+	}
+	contentPrefixes = []string{
+		"gen_ai.prompt.", "gen_ai.completion.", "gen_ai.input.", "gen_ai.output.messages", "gen_ai.tool.call.",
+		"gen_ai.content", "llm.input_messages", "llm.output_messages", "llm.prompts.", "llm.completions.", "llm.prompt_template",
+		"ai.prompt", "ai.response.text", "ai.response.object", "ai.response.toolCalls", "ai.toolCall.args", "ai.toolCall.result",
+		"ai.result.text", "retrieval.documents", "embedding.embeddings", "http.request.header.", "http.response.header.",
+	}
+)
+
+// holdsContent says whether an attribute key is one that instrumentations put prompts,
+// completions, tool arguments, queries or credentials under.
+func holdsContent(key string) bool {
+	if contentKeys[key] {
+		return true
+	}
+	for _, prefix := range contentPrefixes {
+		if strings.HasPrefix(key, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// allowList picks attributes of thin spans.
+type allowList map[string]bool
+
+func newAllowList(keys []string) allowList {
+	out := make(allowList, len(keys))
+	for _, key := range keys {
+		out[key] = true
+	}
+	return out
+}
+
+// pick returns the allowed attributes as text, cut to maxAttributeBytes.
+func (a allowList) pick(attrs pcommon.Map) map[string]string {
+	var out map[string]string
+	for key, value := range attrs.All() {
+		if !a[key] {
+			continue
+		}
+		if out == nil {
+			out = make(map[string]string, 8)
+		}
+		out[key] = cut(value.AsString())
+	}
+	return out
+}
+
+// cut shortens s to maxAttributeBytes without splitting a character.
+func cut(s string) string {
+	if len(s) <= maxAttributeBytes {
+		return s
+	}
+	end := maxAttributeBytes
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end]
+}

@@ -1,0 +1,198 @@
+package genaiclickhouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componentstatus"
+	"go.opentelemetry.io/collector/consumer/consumererror"
+	"go.opentelemetry.io/collector/exporter"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+	"go.uber.org/zap"
+
+	"driftline/internal/clock"
+	"driftline/schema"
+)
+
+// checkInterval is how often the schema is looked at while it is not right and no data
+// comes in.
+const checkInterval = 5 * time.Second
+
+// genaiExporter writes batches. push may run on several goroutines at once.
+type genaiExporter struct {
+	cfg     *Config
+	clk     clock.Clock
+	log     *zap.Logger
+	tel     *telemetry
+	samples *sampler
+	collect collector
+	conn    driver.Conn
+	host    component.Host
+	stop    func()
+
+	mu    sync.Mutex
+	ready bool
+	// reported is the text of the last status, so that a status is reported on change.
+	reported string
+}
+
+func newExporter(set exporter.Settings, cfg *Config, clk clock.Clock) (*genaiExporter, error) {
+	tel, err := newTelemetry(set.TelemetrySettings)
+	if err != nil {
+		return nil, err
+	}
+	return &genaiExporter{
+		cfg: cfg, clk: clk, log: set.Logger, tel: tel, samples: newSampler(set.Logger, clk),
+		collect: collector{store: cfg.StoreSpans, allow: newAllowList(cfg.SpanAttributes)},
+	}, nil
+}
+
+// start never fails for a ClickHouse that is down or not migrated: data waits in the queue.
+func (e *genaiExporter) start(ctx context.Context, host component.Host) error {
+	conn, err := e.cfg.open(ctx, e.tel.sentBytes)
+	if err != nil {
+		return err
+	}
+	e.conn, e.host = conn, host
+	e.stop = e.clk.Every(checkInterval, func(time.Time) {
+		ctx, cancel := context.WithTimeout(context.Background(), e.cfg.TimeoutConfig.Timeout)
+		defer cancel()
+		_ = e.checkSchema(ctx)
+	})
+	return nil
+}
+
+func (e *genaiExporter) shutdown(context.Context) error {
+	if e.stop != nil {
+		e.stop()
+	}
+	e.tel.shutdown()
+	if e.conn == nil {
+		return nil
+	}
+	if err := e.conn.Close(); err != nil {
+		return fmt.Errorf("close the connection to ClickHouse: %w", err)
+	}
+	return nil
+}
+
+// checkSchema returns nil once the schema was found right. From then on it is believed
+// until an insert says otherwise, so a migration that only adds does not stop the intake.
+func (e *genaiExporter) checkSchema(ctx context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ready {
+		return nil
+	}
+	st, err := schema.ReadStatus(ctx, e.conn, schema.Options{Database: e.cfg.Database})
+	if err == nil {
+		e.tel.schemaVersion(ctx, st.Current)
+		err = st.Problem
+	}
+	e.ready = err == nil
+	e.tel.ready(ctx, e.ready)
+	e.report(err)
+	return err
+}
+
+// distrust makes the next push look at the schema again.
+func (e *genaiExporter) distrust(ctx context.Context) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ready = false
+	e.tel.ready(ctx, false)
+}
+
+// report tells the collector and the log what the schema check found, when that changes.
+func (e *genaiExporter) report(err error) {
+	text := "ready"
+	event := componentstatus.NewEvent(componentstatus.StatusOK)
+	if err != nil {
+		text = err.Error()
+		event = componentstatus.NewRecoverableErrorEvent(err)
+		if schema.Permanent(err) {
+			event = componentstatus.NewPermanentErrorEvent(err)
+		}
+	}
+	if text == e.reported {
+		return
+	}
+	e.reported = text
+	componentstatus.ReportStatus(e.host, event)
+	switch {
+	case err == nil:
+		e.log.Info("ClickHouse is ready", zap.String("database", e.cfg.Database), zap.Int("schema_version", schema.Version))
+	case schema.Permanent(err):
+		e.log.Error("ClickHouse cannot be written to; data is kept in the queue", zap.Error(err))
+	default:
+		e.log.Warn("waiting for ClickHouse; data is kept in the queue", zap.Error(err))
+	}
+}
+
+// push writes one batch. An error without consumererror's permanent mark means that the
+// whole batch may be tried again: tokens and keys make that harmless.
+func (e *genaiExporter) push(ctx context.Context, td ptrace.Traces) error {
+	spans := int64(td.SpanCount())
+	e.tel.spansReceived(ctx, spans)
+	if err := e.checkSchema(ctx); err != nil {
+		e.tel.spansRefused(ctx, spans, classRetryable)
+		return fmt.Errorf("genaiclickhouse: not ready: %w", err)
+	}
+	now := e.clk.Now()
+	batch := e.collect.collect(td, now)
+	left := batch.found()
+	e.tel.rowsReceived(ctx, left)
+	for _, in := range batch.inserts(now) {
+		if err := e.insert(ctx, &in); err != nil {
+			code, class := classify(err)
+			e.tel.rowsRefused(ctx, left, class)
+			e.tel.spansRefused(ctx, spans, class)
+			if schemaCodes[code] {
+				e.distrust(ctx)
+			}
+			err = fmt.Errorf("genaiclickhouse: insert %d rows into %s.%s (%s, code %d): %w", in.rows, e.cfg.Database, in.table, class, code, err)
+			if class == classPermanent {
+				return consumererror.NewPermanent(err)
+			}
+			return err
+		}
+		left[in.table] -= int64(in.rows)
+		e.tel.rowsWritten(ctx, in.table, in.rows)
+	}
+	e.settle(ctx, batch)
+	return nil
+}
+
+func (e *genaiExporter) insert(ctx context.Context, in *insert) error {
+	begin := time.Now()
+	err := in.send(ctx, e.conn, e.cfg.Database)
+	outcome := "ok"
+	if err != nil {
+		code, class := classify(err)
+		outcome = string(class)
+		e.tel.insertError(ctx, strconv.Itoa(int(code)), class)
+	}
+	e.tel.insertDuration(ctx, time.Since(begin), in.table, outcome)
+	if err != nil && ctx.Err() != nil {
+		err = errors.Join(err, context.Cause(ctx))
+	}
+	return err
+}
+
+// settle counts what a written batch left out, once per batch however often it was tried.
+func (e *genaiExporter) settle(ctx context.Context, batch *collected) {
+	e.tel.spansStored(ctx, len(batch.spans))
+	for reason, n := range batch.skipped {
+		e.tel.spansSkipped(ctx, reason, n)
+	}
+	for i := range batch.bad {
+		e.tel.rowDropped(ctx, &batch.bad[i])
+		e.samples.log(&batch.bad[i])
+	}
+}
