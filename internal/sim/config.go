@@ -113,7 +113,7 @@ func DefaultTimeline() Timeline {
 }
 
 // DefaultBudget is the request budget that callers of the agent promise their users.
-// With it about 3 healthy requests in 10,000 miss, and most of the stuck ones do.
+// With it about 5 healthy requests in 10,000 miss, and nearly all of the stuck ones.
 const DefaultBudget = 120 * time.Second
 
 // Config is all that a simulation depends on.
