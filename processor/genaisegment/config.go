@@ -1,0 +1,175 @@
+package genaisegment
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+
+	"driftline/internal/genai"
+)
+
+// Config is what a user can set.
+type Config struct {
+	// CheckpointInterval is how often the spans of open traces are passed on, with the
+	// rows of their finished operations and a snapshot of their open requests.
+	CheckpointInterval time.Duration `mapstructure:"checkpoint_interval"`
+	// Linger is the wait for stragglers after a root or a late span.
+	Linger time.Duration `mapstructure:"linger"`
+	// TraceTimeout is the silence after which a trace without a root is released.
+	TraceTimeout time.Duration `mapstructure:"trace_timeout"`
+	// AttemptWait is how long a failed attempt is given for a next one before its
+	// operation counts as finished.
+	AttemptWait time.Duration `mapstructure:"attempt_wait"`
+	// Remember is how long a released trace can still be revised by late spans.
+	Remember time.Duration `mapstructure:"remember"`
+
+	// MaxTraces, MaxSpans and MaxMemoryMiB bound the buffer together.
+	MaxTraces    int `mapstructure:"max_traces"`
+	MaxSpans     int `mapstructure:"max_spans"`
+	MaxMemoryMiB int `mapstructure:"max_memory_mib"`
+	// MaxSpansPerTrace bounds how many spans of one trace are understood.
+	MaxSpansPerTrace int `mapstructure:"max_spans_per_trace"`
+	// MaxLabelValues bounds the distinct values of each label column.
+	MaxLabelValues int `mapstructure:"max_label_values"`
+
+	// CheckpointSpans allows synthetic spans that carry rows when no other span can.
+	CheckpointSpans bool `mapstructure:"checkpoint_spans"`
+
+	// Attributes are copied to the rows, at most maxAttributes of them, each value cut
+	// to MaxAttributeLength bytes.
+	Attributes         []string `mapstructure:"attributes"`
+	MaxAttributeLength int      `mapstructure:"max_attribute_length"`
+
+	// BudgetKeys and the following are further attribute keys to read from.
+	BudgetKeys             []string `mapstructure:"budget_keys"`
+	ReceivedAtKeys         []string `mapstructure:"received_at_keys"`
+	PerceivedRemainingKeys []string `mapstructure:"perceived_remaining_keys"`
+	AgentTimeKeys          []string `mapstructure:"agent_time_keys"`
+	PriorityKeys           []string `mapstructure:"priority_keys"`
+}
+
+const (
+	maxAttributes  = 8
+	maxExtraKeys   = 16
+	maxValueLength = 1024
+	// tick is how often due work is looked for.
+	tick = 500 * time.Millisecond
+)
+
+func createDefaultConfig() component.Config {
+	return &Config{
+		CheckpointInterval: 10 * time.Second,
+		Linger:             2 * time.Second,
+		TraceTimeout:       10 * time.Minute,
+		AttemptWait:        30 * time.Second,
+		Remember:           5 * time.Minute,
+		MaxTraces:          20_000,
+		MaxSpans:           500_000,
+		MaxMemoryMiB:       256,
+		MaxSpansPerTrace:   10_000,
+		MaxLabelValues:     1000,
+		CheckpointSpans:    true,
+		MaxAttributeLength: 128,
+	}
+}
+
+// Validate reports every problem at once, each with its key.
+func (c *Config) Validate() error {
+	var problems []error
+	report := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+
+	for _, d := range []struct {
+		key   string
+		value time.Duration
+	}{
+		{"checkpoint_interval", c.CheckpointInterval},
+		{"linger", c.Linger},
+		{"trace_timeout", c.TraceTimeout},
+		{"attempt_wait", c.AttemptWait},
+		{"remember", c.Remember},
+	} {
+		if d.value < tick {
+			report("'%s' must be at least %s, is %s", d.key, tick, d.value)
+		}
+	}
+	for _, n := range []struct {
+		key               string
+		value, atLeast, m int
+	}{
+		{"max_traces", c.MaxTraces, 1, 100_000_000},
+		{"max_spans", c.MaxSpans, 1, 1_000_000_000},
+		{"max_memory_mib", c.MaxMemoryMiB, 1, 1 << 20},
+		{"max_spans_per_trace", c.MaxSpansPerTrace, 1, 10_000_000},
+		{"max_label_values", c.MaxLabelValues, 1, 1_000_000},
+		{"max_attribute_length", c.MaxAttributeLength, 1, maxValueLength},
+	} {
+		if n.value < n.atLeast || n.value > n.m {
+			report("'%s' must be between %d and %d, is %d", n.key, n.atLeast, n.m, n.value)
+		}
+	}
+	// A trace is timed out by its silence, and silence must be longer than the time in
+	// which it would have been looked at.
+	if c.TraceTimeout <= c.CheckpointInterval {
+		report("'trace_timeout' (%s) must be longer than 'checkpoint_interval' (%s)", c.TraceTimeout, c.CheckpointInterval)
+	}
+	if c.TraceTimeout <= c.AttemptWait {
+		report("'trace_timeout' (%s) must be longer than 'attempt_wait' (%s), or no retry could be waited for", c.TraceTimeout, c.AttemptWait)
+	}
+	// One trace alone must never be more than the buffer holds.
+	if c.MaxSpansPerTrace > c.MaxSpans {
+		report("'max_spans_per_trace' (%d) must not be more than 'max_spans' (%d)", c.MaxSpansPerTrace, c.MaxSpans)
+	}
+	if len(c.Attributes) > maxAttributes {
+		report("'attributes' may name at most %d keys, names %d", maxAttributes, len(c.Attributes))
+	}
+	for _, l := range c.keyLists() {
+		if l.key != "attributes" && len(l.keys) > maxExtraKeys {
+			report("'%s' may name at most %d keys, names %d", l.key, maxExtraKeys, len(l.keys))
+		}
+		seen := map[string]bool{}
+		for i, k := range l.keys {
+			if strings.TrimSpace(k) == "" {
+				report("'%s[%d]' is empty: name an attribute key", l.key, i)
+				continue
+			}
+			if seen[k] {
+				report("'%s[%d]' names %q a second time", l.key, i, k)
+			}
+			seen[k] = true
+		}
+	}
+	return errors.Join(problems...)
+}
+
+type keyList struct {
+	key  string
+	keys []string
+}
+
+func (c *Config) keyLists() []keyList {
+	return []keyList{
+		{"attributes", c.Attributes},
+		{"budget_keys", c.BudgetKeys},
+		{"received_at_keys", c.ReceivedAtKeys},
+		{"perceived_remaining_keys", c.PerceivedRemainingKeys},
+		{"agent_time_keys", c.AgentTimeKeys},
+		{"priority_keys", c.PriorityKeys},
+	}
+}
+
+func (c *Config) maxBytes() int64 { return int64(c.MaxMemoryMiB) << 20 }
+
+func (c *Config) options() genai.Options {
+	return genai.Options{
+		Attributes:             c.Attributes,
+		MaxAttributeLength:     c.MaxAttributeLength,
+		BudgetKeys:             c.BudgetKeys,
+		ReceivedAtKeys:         c.ReceivedAtKeys,
+		PerceivedRemainingKeys: c.PerceivedRemainingKeys,
+		AgentTimeKeys:          c.AgentTimeKeys,
+		PriorityKeys:           c.PriorityKeys,
+	}
+}

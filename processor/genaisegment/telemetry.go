@@ -1,0 +1,95 @@
+package genaisegment
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"driftline/internal/assemble"
+	"driftline/internal/rows"
+)
+
+// counts is everything the processor knows of itself, at one moment.
+type counts struct {
+	buffer                assemble.Stats
+	out                   outboxCounts
+	received, held, bytes int64
+}
+
+// snapshot reads the ledger at one moment: received = sent + dropped + held.
+func (p *segments) snapshot() counts {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := counts{buffer: p.buffer.Stats(), out: p.out.snapshot()}
+	c.received = c.buffer.Received + p.passed
+	c.held = c.buffer.Held - p.abandoned + c.out.inFlight
+	c.bytes = c.buffer.Bytes + c.out.bytes
+	return c
+}
+
+// observe lets each metric read a snapshot when it is collected.
+func (p *segments) observe() error {
+	t := p.telemetry
+	var problems []error
+	one := func(register func(metric.Int64Callback) error, read func(counts) int64) {
+		problems = append(problems, register(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(read(p.snapshot()))
+			return nil
+		}))
+	}
+	each := func(register func(metric.Int64Callback) error, read func(counts, func(int64, ...attribute.KeyValue))) {
+		problems = append(problems, register(func(_ context.Context, o metric.Int64Observer) error {
+			read(p.snapshot(), func(n int64, attrs ...attribute.KeyValue) { o.Observe(n, metric.WithAttributes(attrs...)) })
+			return nil
+		}))
+	}
+
+	one(t.RegisterProcessorGenaisegmentSpansReceivedCallback, func(c counts) int64 { return c.received })
+	one(t.RegisterProcessorGenaisegmentSpansSentCallback, func(c counts) int64 { return c.out.sent })
+	one(t.RegisterProcessorGenaisegmentSpansHeldCallback, func(c counts) int64 { return c.held })
+	one(t.RegisterProcessorGenaisegmentSpansRefusedCallback, func(c counts) int64 { return c.out.refused })
+	one(t.RegisterProcessorGenaisegmentSpansBufferedCallback, func(c counts) int64 { return c.buffer.Spans })
+	one(t.RegisterProcessorGenaisegmentSpansLimitCallback, func(counts) int64 { return int64(p.cfg.MaxSpans) })
+	one(t.RegisterProcessorGenaisegmentTracesOpenCallback, func(c counts) int64 { return c.buffer.Open })
+	one(t.RegisterProcessorGenaisegmentTracesBufferedCallback, func(c counts) int64 { return c.buffer.Traces })
+	one(t.RegisterProcessorGenaisegmentTracesLimitCallback, func(counts) int64 { return int64(p.cfg.MaxTraces) })
+	one(t.RegisterProcessorGenaisegmentMemoryUsageCallback, func(c counts) int64 { return c.bytes })
+	one(t.RegisterProcessorGenaisegmentMemoryLimitCallback, func(counts) int64 { return p.cfg.maxBytes() })
+	one(t.RegisterProcessorGenaisegmentSpansDuplicateCallback, func(c counts) int64 { return c.buffer.Duplicates })
+	one(t.RegisterProcessorGenaisegmentSpansTruncatedCallback, func(c counts) int64 { return c.buffer.Truncated })
+	one(t.RegisterProcessorGenaisegmentSpansLateCallback, func(c counts) int64 { return c.buffer.Late })
+	one(t.RegisterProcessorGenaisegmentSpansLateFragmentCallback, func(c counts) int64 { return c.buffer.LateFragments })
+	one(t.RegisterProcessorGenaisegmentSpansSkewedCallback, func(c counts) int64 { return c.buffer.Skewed })
+	one(t.RegisterProcessorGenaisegmentLabelValuesOverflowCallback, func(c counts) int64 { return c.buffer.OverflowLabels })
+	one(t.RegisterProcessorGenaisegmentCheckpointSpansCallback, func(c counts) int64 { return c.out.synthetic })
+
+	each(t.RegisterProcessorGenaisegmentSpansDroppedCallback, func(c counts, observe func(int64, ...attribute.KeyValue)) {
+		for _, reason := range dropReasons {
+			observe(c.out.dropped[reason], attribute.String("reason", reason))
+		}
+	})
+	each(t.RegisterProcessorGenaisegmentRowsDroppedCallback, func(c counts, observe func(int64, ...attribute.KeyValue)) {
+		for _, reason := range dropReasons {
+			observe(c.out.droppedRows[reason], attribute.String("reason", reason))
+		}
+	})
+	each(t.RegisterProcessorGenaisegmentReleasesCallback, func(c counts, observe func(int64, ...attribute.KeyValue)) {
+		for _, reason := range assemble.Reasons {
+			observe(c.buffer.Releases[reason], attribute.String("reason", reason))
+		}
+	})
+	each(t.RegisterProcessorGenaisegmentRowsCallback, func(c counts, observe func(int64, ...attribute.KeyValue)) {
+		for _, table := range rows.Tables {
+			observe(c.buffer.Rows[string(table)], attribute.String("table", string(table)))
+		}
+	})
+	each(t.RegisterProcessorGenaisegmentEvictionsCallback, func(c counts, observe func(int64, ...attribute.KeyValue)) {
+		for _, bound := range assemble.Bounds {
+			observe(c.buffer.EvictedOpen[bound], attribute.String("bound", string(bound)), attribute.String("state", "open"))
+			observe(c.buffer.EvictedRemembered[bound], attribute.String("bound", string(bound)), attribute.String("state", "remembered"))
+		}
+	})
+	return errors.Join(problems...)
+}
