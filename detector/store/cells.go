@@ -1,0 +1,201 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+)
+
+// OperationCell is one cell of rollup_operations_1m.
+type OperationCell struct {
+	Slice
+	Minute time.Time
+	// Retries is 0, 1, 2+ or unknown.
+	Retries         string
+	N               uint64
+	Late            uint64
+	OK              uint64
+	Timeouts        uint64
+	Overloads       uint64
+	Status504       uint64
+	AtCap           uint64
+	Censored        uint64
+	Attempts        uint64
+	LeafAttempts    uint64
+	AttemptsUnknown uint64
+	DeadlineKnown   uint64
+	DeadlineMissed  uint64
+	AgentReported   uint64
+	HiddenNS        int64
+	FailedNS        int64
+	BackoffNS       int64
+	User            Measure
+	Agent           Measure
+	Inference       Measure
+}
+
+// OperationCells reads the cells of all slices with minutes in [from, to).
+func (s *Store) OperationCells(ctx context.Context, from, to time.Time) ([]OperationCell, error) {
+	sql := "SELECT service_name, agent, kind, target, stream, minute, retries, n, late_fragments, ok, errors_timeout, errors_overload, status_504, at_cap, censored, " +
+		"attempts, leaf_attempts, attempts_unknown, deadline_known, deadline_missed, agent_time_reported, hidden_sum_ns, failed_attempt_sum_ns, backoff_sum_ns, " +
+		columns("user_time") + ", " + columns("agent_time") + ", " + columns("inference_time") +
+		" FROM " + s.db + ".rollup_operations_1m WHERE " + minuteBetween + " ORDER BY service_name, agent, kind, target, stream, minute, retries"
+	return query(ctx, s, "operations by minute", sql, between(from, to), func(c *OperationCell) []any {
+		d := []any{&c.Service, &c.Slice.Agent, &c.Kind, &c.Target, &c.Stream, &c.Minute, &c.Retries, &c.N, &c.Late, &c.OK, &c.Timeouts, &c.Overloads,
+			&c.Status504, &c.AtCap, &c.Censored, &c.Attempts, &c.LeafAttempts, &c.AttemptsUnknown, &c.DeadlineKnown, &c.DeadlineMissed, &c.AgentReported,
+			&c.HiddenNS, &c.FailedNS, &c.BackoffNS}
+		d = append(d, c.User.dest()...)
+		d = append(d, c.Agent.dest()...)
+		return append(d, c.Inference.dest()...)
+	}, func(c *OperationCell) { c.Minute = c.Minute.UTC() })
+}
+
+// RequestCell is one cell of rollup_requests_1m.
+type RequestCell struct {
+	Slice
+	Minute time.Time
+	// Steps is the step-count stratum: 0, 1-3, 4-7, 8-14 or 15+.
+	Steps           string
+	Retries         string
+	N               uint64
+	Late            uint64
+	OK              uint64
+	Timeouts        uint64
+	Status504       uint64
+	Censored        uint64
+	Operations      uint64
+	ToolCalls       uint64
+	ToolErrors      uint64
+	Attempts        uint64
+	AttemptsUnknown uint64
+	DeadlineKnown   uint64
+	DeadlineMissed  uint64
+	DecisionPoints  uint64
+	AgentReported   uint64
+	FailedNS        int64
+	BackoffNS       int64
+	User            Measure
+	Agent           Measure
+	Hidden          Measure
+	Drift           Measure
+}
+
+// RequestCells reads the cells of all agents with minutes in [from, to).
+func (s *Store) RequestCells(ctx context.Context, from, to time.Time) ([]RequestCell, error) {
+	sql := "SELECT service_name, agent, kind, minute, steps_bucket, retries, n, late_fragments, ok, errors_timeout, status_504, censored, operations, tool_calls, tool_errors, " +
+		"attempts, attempts_unknown, deadline_known, deadline_missed, decision_points, agent_time_reported, failed_attempt_sum_ns, backoff_sum_ns, " +
+		columns("user_time") + ", " + columns("agent_time") + ", " + columns("hidden_path") + ", " + columns("drift") +
+		" FROM " + s.db + ".rollup_requests_1m WHERE " + minuteBetween + " ORDER BY service_name, agent, kind, minute, steps_bucket, retries"
+	return query(ctx, s, "requests by minute", sql, between(from, to), func(c *RequestCell) []any {
+		d := []any{&c.Service, &c.Slice.Agent, &c.Kind, &c.Minute, &c.Steps, &c.Retries, &c.N, &c.Late, &c.OK, &c.Timeouts, &c.Status504, &c.Censored,
+			&c.Operations, &c.ToolCalls, &c.ToolErrors, &c.Attempts, &c.AttemptsUnknown, &c.DeadlineKnown, &c.DeadlineMissed, &c.DecisionPoints,
+			&c.AgentReported, &c.FailedNS, &c.BackoffNS}
+		d = append(d, c.User.dest()...)
+		d = append(d, c.Agent.dest()...)
+		d = append(d, c.Hidden.dest()...)
+		return append(d, c.Drift.dest()...)
+	}, func(c *RequestCell) { c.Minute = c.Minute.UTC() })
+}
+
+// OperationMinute is what baselines need of a slice's minute, over all retries.
+type OperationMinute struct {
+	Slice
+	Minute time.Time
+	N      uint64
+	// Known counts operations whose attempts are known, Retried those among them
+	// with more than one.
+	Known          uint64
+	Retried        uint64
+	DeadlineKnown  uint64
+	DeadlineMissed uint64
+	Inference      Measure
+}
+
+// OperationHistory reads minutes in [from, to) for baselines.
+func (s *Store) OperationHistory(ctx context.Context, from, to time.Time) ([]OperationMinute, error) {
+	sql := "SELECT service_name, agent, kind, target, stream, minute, toUInt64(sum(n - late_fragments)), toUInt64(sumIf(n - late_fragments, retries != 'unknown')), toUInt64(sumIf(n - late_fragments, retries IN ('1', '2+'))), sum(deadline_known), sum(deadline_missed), " +
+		summed("inference_time") + " FROM " + s.db + ".rollup_operations_1m WHERE " + minuteBetween +
+		" GROUP BY service_name, agent, kind, target, stream, minute ORDER BY service_name, agent, kind, target, stream, minute"
+	return query(ctx, s, "history of operations", sql, between(from, to), func(c *OperationMinute) []any {
+		return append([]any{&c.Service, &c.Agent, &c.Kind, &c.Target, &c.Stream, &c.Minute, &c.N, &c.Known, &c.Retried, &c.DeadlineKnown, &c.DeadlineMissed}, c.Inference.dest()...)
+	}, func(c *OperationMinute) { c.Minute = c.Minute.UTC() })
+}
+
+// RequestMinute is what baselines need of an agent's minute, by step stratum.
+type RequestMinute struct {
+	Slice
+	Minute          time.Time
+	Steps           string
+	N               uint64
+	Operations      uint64
+	Attempts        uint64
+	AttemptsUnknown uint64
+	DeadlineKnown   uint64
+	DeadlineMissed  uint64
+	Hidden          Measure
+	Drift           Measure
+}
+
+// RequestHistory reads minutes in [from, to) for baselines.
+func (s *Store) RequestHistory(ctx context.Context, from, to time.Time) ([]RequestMinute, error) {
+	sql := "SELECT service_name, agent, kind, minute, steps_bucket, toUInt64(sum(n - late_fragments)), sum(operations), sum(attempts), sum(attempts_unknown), sum(deadline_known), sum(deadline_missed), " +
+		summed("hidden_path") + ", " + summed("drift") + " FROM " + s.db + ".rollup_requests_1m WHERE " + minuteBetween +
+		" GROUP BY service_name, agent, kind, minute, steps_bucket ORDER BY service_name, agent, kind, minute, steps_bucket"
+	return query(ctx, s, "history of requests", sql, between(from, to), func(c *RequestMinute) []any {
+		d := []any{&c.Service, &c.Slice.Agent, &c.Kind, &c.Minute, &c.Steps, &c.N, &c.Operations, &c.Attempts, &c.AttemptsUnknown, &c.DeadlineKnown, &c.DeadlineMissed}
+		d = append(d, c.Hidden.dest()...)
+		return append(d, c.Drift.dest()...)
+	}, func(c *RequestMinute) { c.Minute = c.Minute.UTC() })
+}
+
+// Budget sums up the declared time budgets of an agent's requests.
+type Budget struct {
+	Slice
+	// N counts requests, Known those with a budget.
+	N, Known uint64
+	// MedianNS is the median budget in nanoseconds.
+	MedianNS int64
+}
+
+// Budgets reads the budgets of requests that ended in [from, to).
+func (s *Store) Budgets(ctx context.Context, from, to time.Time) ([]Budget, error) {
+	sql := "SELECT service_name, agent, kind, count(), count(budget_ns), toInt64(ifNull(quantileExact(budget_ns), 0)) FROM " + s.db + ".requests WHERE " + endedBetween +
+		" AND NOT late_fragment GROUP BY service_name, agent, kind HAVING count(budget_ns) > 0 ORDER BY service_name, agent, kind"
+	return query(ctx, s, "budgets", sql, between(from, to), func(b *Budget) []any {
+		return []any{&b.Service, &b.Agent, &b.Kind, &b.N, &b.Known, &b.MedianNS}
+	}, nil)
+}
+
+// IngestLag is how long after its end an operation is stored: the 95th percentile
+// over operations that ended in [from, to), by the exporter's clock, and how many
+// there were. Negative lags, from clocks that disagree, count as zero.
+func (s *Store) IngestLag(ctx context.Context, from, to time.Time) (time.Duration, uint64, error) {
+	type lag struct {
+		ms int64
+		n  uint64
+	}
+	sql := "SELECT toInt64(ifNotFinite(quantileExact(0.95)(greatest(dateDiff('millisecond', ended_at, ingested_at), 0)), 0)), count() FROM " + s.db + ".operations WHERE " + endedBetween
+	got, err := query(ctx, s, "the ingest lag", sql, between(from, to), func(l *lag) []any { return []any{&l.ms, &l.n} }, nil)
+	if err != nil || len(got) == 0 {
+		return 0, 0, err
+	}
+	return time.Duration(got[0].ms) * time.Millisecond, got[0].n, nil
+}
+
+// FirstMinute is the oldest minute at or after from that has operations or
+// requests, and false when there is none.
+func (s *Store) FirstMinute(ctx context.Context, from, to time.Time) (time.Time, bool, error) {
+	sql := "SELECT min(minute), count() FROM (SELECT minute FROM " + s.db + ".rollup_operations_1m WHERE " + minuteBetween +
+		" UNION ALL SELECT minute FROM " + s.db + ".rollup_requests_1m WHERE " + minuteBetween + ")"
+	type first struct {
+		at time.Time
+		n  uint64
+	}
+	got, err := query(ctx, s, "the first minute", sql, []any{clickhouse.Named("from", from.Unix()), clickhouse.Named("to", to.Unix())},
+		func(f *first) []any { return []any{&f.at, &f.n} }, nil)
+	if err != nil || len(got) == 0 || got[0].n == 0 {
+		return time.Time{}, false, err
+	}
+	return got[0].at.UTC(), true, nil
+}
