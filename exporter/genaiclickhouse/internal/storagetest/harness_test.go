@@ -1,0 +1,275 @@
+package storagetest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/config/configoptional"
+	"go.opentelemetry.io/collector/exporter"
+	"go.opentelemetry.io/collector/exporter/exporterhelper"
+	"go.opentelemetry.io/collector/exporter/exportertest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"driftline/exporter/genaiclickhouse"
+	"driftline/internal/annotate"
+	"driftline/internal/clock"
+	"driftline/internal/engine/enginetest"
+	"driftline/internal/rows"
+	"driftline/schema"
+)
+
+func TestMain(m *testing.M) { enginetest.Main(m) }
+
+var ctx = context.Background()
+
+// start is the instant at which the tests' clock stands: today, so that no retention applies.
+var start = time.Now().UTC().Truncate(24 * time.Hour).Add(12*time.Hour + 34*time.Second)
+
+// rig is one exporter on one database.
+type rig struct {
+	t    *testing.T
+	db   string
+	conn driver.Conn
+	clk  *clock.Manual
+	tel  *componenttest.Telemetry
+	exp  exporter.Traces
+}
+
+type option func(*genaiclickhouse.Config)
+
+// newRig migrates a fresh database and starts an exporter without queue, so that a push
+// returns its own error.
+func newRig(t *testing.T, options ...option) *rig {
+	r := newBareRig(t, options...)
+	require.NoError(t, schema.Up(ctx, r.conn, schema.Options{Database: r.db}, nil))
+	return r
+}
+
+// newBareRig does the same without the migration.
+func newBareRig(t *testing.T, options ...option) *rig {
+	e := enginetest.Shared(t)
+	r := &rig{t: t, db: e.Database(t), conn: e.Conn(t), clk: clock.NewManual(start), tel: componenttest.NewTelemetry()}
+	r.exp = r.newExporter(e.URL(t), componenttest.NewNopHost(), options...)
+	return r
+}
+
+func noQueue(c *genaiclickhouse.Config) {
+	c.QueueConfig = configoptional.None[exporterhelper.QueueBatchConfig]()
+	c.RetryConfig.Enabled = false
+}
+
+func (r *rig) newExporter(endpoint string, host component.Host, options ...option) exporter.Traces {
+	factory := genaiclickhouse.NewFactoryWithClock(r.clk)
+	cfg := factory.CreateDefaultConfig().(*genaiclickhouse.Config)
+	cfg.Endpoint, cfg.Database = endpoint, r.db
+	noQueue(cfg)
+	for _, o := range options {
+		o(cfg)
+	}
+	require.NoError(r.t, cfg.Validate())
+	set := exportertest.NewNopSettings(factory.Type())
+	set.TelemetrySettings = r.tel.NewTelemetrySettings()
+	exp, err := factory.CreateTraces(ctx, set, cfg)
+	require.NoError(r.t, err)
+	require.NoError(r.t, exp.Start(ctx, host))
+	once := &shutdownOnce{Traces: exp}
+	r.t.Cleanup(func() { require.NoError(r.t, once.Shutdown(ctx)) })
+	return once
+}
+
+// shutdownOnce lets a test shut an exporter down before its cleanup does.
+type shutdownOnce struct {
+	exporter.Traces
+	once sync.Once
+	err  error
+}
+
+func (s *shutdownOnce) Shutdown(ctx context.Context) error {
+	s.once.Do(func() { s.err = s.Traces.Shutdown(ctx) })
+	return s.err
+}
+
+func (r *rig) count(query string) (n uint64) {
+	r.t.Helper()
+	require.NoError(r.t, r.conn.QueryRow(ctx, strings.ReplaceAll(query, "{db}", r.db)).Scan(&n))
+	return n
+}
+
+// sums adds a counter's points by its attributes' values, joined by "/".
+func (r *rig) sums(name string) map[string]int64 {
+	out := map[string]int64{}
+	m, err := r.tel.GetMetric("otelcol_exporter_genaiclickhouse_" + name)
+	if err != nil {
+		return out
+	}
+	for _, p := range m.Data.(metricdata.Sum[int64]).DataPoints {
+		var key []string
+		for _, kv := range p.Attributes.ToSlice() {
+			key = append(key, kv.Value.String())
+		}
+		out[strings.Join(key, "/")] += p.Value
+	}
+	return out
+}
+
+func total(m map[string]int64) (n int64) {
+	for _, v := range m {
+		n += v
+	}
+	return n
+}
+
+// requireLedger checks that every span and every row is accounted for.
+func (r *rig) requireLedger() {
+	r.t.Helper()
+	require.Equal(r.t, total(r.sums("spans_received")),
+		total(r.sums("spans_stored"))+total(r.sums("spans_skipped"))+total(r.sums("spans_refused")), "spans")
+	require.Equal(r.t, total(r.sums("rows_received")),
+		total(r.sums("rows_written"))+total(r.sums("rows_dropped"))+total(r.sums("rows_refused")), "rows")
+}
+
+// traces puts each row on a marked span of its own, in the row's trace.
+func traces(list ...rows.Row) ptrace.Traces {
+	td := ptrace.NewTraces()
+	spans := td.ResourceSpans().AppendEmpty()
+	spans.Resource().Attributes().PutStr("service.name", "carrier")
+	scope := spans.ScopeSpans().AppendEmpty()
+	for i, row := range list {
+		span := scope.Spans().AppendEmpty()
+		span.SetName("carrier span")
+		span.SetSpanID(pcommon.SpanID{1, byte(i >> 16), byte(i >> 8), byte(i)})
+		span.SetTraceID(pcommon.TraceID{2})
+		span.SetStartTimestamp(pcommon.NewTimestampFromTime(start))
+		span.SetEndTimestamp(pcommon.NewTimestampFromTime(start.Add(time.Second)))
+		span.Attributes().PutBool(annotate.MarkGenAI, true)
+		annotate.Encode(row, span.Events().AppendEmpty())
+	}
+	return td
+}
+
+func newSeed(t *testing.T) *rand.Rand {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 1))
+}
+
+// randomRow fills every field: optional ones are nil a third of the time, instants lie
+// within the last day.
+func randomRow(rng *rand.Rand, table rows.Table) rows.Row {
+	row, err := rows.New(table)
+	if err != nil {
+		panic(err)
+	}
+	value := reflect.ValueOf(row).Elem()
+	for _, f := range rows.Fields(table) {
+		field := value.FieldByIndex(f.Index)
+		if f.Type.Kind() == reflect.Pointer {
+			if rng.IntN(3) == 0 {
+				continue
+			}
+			field.Set(reflect.New(f.Type.Elem()))
+			field = field.Elem()
+		}
+		switch {
+		case f.Time:
+			field.SetInt(start.UnixNano() - rng.Int64N(int64(11*time.Hour)))
+		case f.Column == "deleted":
+		case f.Column == "trace_id":
+			field.SetString(fmt.Sprintf("%016x%016x", rng.Uint64(), rng.Uint64()))
+		case keyColumns[f.Column] && f.Column != "service_name" && field.Kind() == reflect.String:
+			field.SetString(fmt.Sprintf("%016x", rng.Uint64()))
+		case field.Kind() == reflect.String:
+			field.SetString([]string{"", "a", "gpt-x", "quote'd \\ \"", "ünï\nx", fmt.Sprint("v", rng.IntN(1000))}[rng.IntN(6)])
+		case field.Kind() == reflect.Bool:
+			field.SetBool(rng.IntN(2) == 0)
+		case field.CanInt():
+			field.SetInt(rng.Int64() >> rng.IntN(63) * int64(1-2*rng.IntN(2)))
+		case field.CanUint():
+			field.SetUint(rng.Uint64() >> (64 - field.Type().Bits()) >> 1)
+		case field.CanFloat():
+			field.SetFloat(rng.NormFloat64())
+		case field.Kind() == reflect.Map:
+			if n := rng.IntN(3); n > 0 {
+				m := map[string]string{}
+				for range n {
+					m[fmt.Sprint("key", rng.IntN(5))] = fmt.Sprint("value ", rng.IntN(100))
+				}
+				field.Set(reflect.ValueOf(m))
+			}
+		}
+	}
+	return row
+}
+
+// readBack reads every row of a table's view into the contract's structs, by key.
+func (r *rig) readBack(table rows.Table) map[rows.Key]rows.Row {
+	r.t.Helper()
+	var fields []rows.Field
+	var columns []string
+	for _, f := range rows.Fields(table) {
+		if f.Column == "deleted" {
+			continue // the view shows rows that are not
+		}
+		fields = append(fields, f)
+		if f.Time {
+			columns = append(columns, "toUnixTimestamp64Nano("+f.Column+")")
+			continue
+		}
+		columns = append(columns, f.Column)
+	}
+	result, err := r.conn.Query(ctx, "SELECT "+strings.Join(columns, ", ")+" FROM "+r.db+"."+string(table))
+	require.NoError(r.t, err)
+	defer result.Close()
+	out := map[rows.Key]rows.Row{}
+	for result.Next() {
+		row, err := rows.New(table)
+		require.NoError(r.t, err)
+		value := reflect.ValueOf(row).Elem()
+		var into []any
+		for _, f := range fields {
+			into = append(into, value.FieldByIndex(f.Index).Addr().Interface())
+		}
+		require.NoError(r.t, result.Scan(into...))
+		for _, f := range fields {
+			if field := value.FieldByIndex(f.Index); field.Kind() == reflect.Map && field.Len() == 0 {
+				field.SetZero()
+			}
+		}
+		require.NotContains(r.t, out, row.Key(), "the view shows a key twice")
+		out[row.Key()] = row
+	}
+	require.NoError(r.t, result.Err())
+	return out
+}
+
+// latest is what a view must show of list: per key the highest revision, no tombstones.
+func latest(list []rows.Row) map[rows.Key]rows.Row {
+	out := map[rows.Key]rows.Row{}
+	for _, row := range list {
+		if old := out[row.Key()]; old == nil || row.Head().Revision > old.Head().Revision {
+			out[row.Key()] = row
+		}
+	}
+	maps.DeleteFunc(out, func(_ rows.Key, row rows.Row) bool { return row.Head().Deleted })
+	return out
+}
+
+func shuffled[T any](rng *rand.Rand, list []T) []T {
+	out := slices.Clone(list)
+	rng.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	return out
+}
