@@ -153,6 +153,9 @@ func stored(t *testing.T, conn driver.Conn, view string) map[cell]*sums {
 		require.NoError(t, rs.Scan(&k.minute, &k.kind, &k.target, &k.bucket, &s.n, &s.late, &s.ok, &s.e504, &s.timeout, &s.suspect, &s.ttftN, &s.missed, &s.user.Index, &s.user.Count, &s.userNS, &n))
 		require.Equal(t, n, s.user.N())
 		require.True(t, slices.IsSorted(s.user.Index))
+		if len(s.user.Index) == 0 { // as in Go: nil, not empty, columns
+			s.user = &stats.Hist{}
+		}
 		out[k] = s
 	}
 	require.NoError(t, rs.Err())
