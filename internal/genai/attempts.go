@@ -1,0 +1,177 @@
+package genai
+
+import (
+	"driftline/internal/rows"
+)
+
+// findTries links the attempts of o and says from where they are known. Without any
+// evidence attempts stay unknown: one model span may hide a whole retry loop.
+func (a *analysis) findTries(o *op) {
+	last := &a.nodes[o.lastMember()]
+	if len(o.members) > 1 {
+		o.source = rows.SourceSibling
+		for _, m := range o.members {
+			n := &a.nodes[m]
+			t := a.addTry(o, m, -1, rows.LayerFramework, rows.SourceSibling)
+			if inner := a.gather(m); len(inner) > 1 {
+				a.addLevel(o, inner, t)
+			} else if len(inner) == 1 {
+				n.borrowStatus(&a.nodes[inner[0]])
+				o.tries[t].errClass = n.errClass
+			}
+		}
+	} else if inner := a.gather(o.first()); len(inner) > 0 {
+		a.addLevel(o, inner, -1)
+		o.source = o.tries[o.top[0]].source
+		last.borrowStatus(&a.nodes[inner[len(inner)-1]])
+	}
+	if len(o.top) < 2 {
+		if tries := eventTries(last); len(tries) > 1 {
+			o.tries, o.top, o.source = tries, nil, rows.SourceEvent
+			for i := range tries {
+				o.top = append(o.top, int32(i))
+			}
+			tries[len(tries)-1].errClass = last.errClass
+		}
+	}
+	a.countAttempts(o, last)
+	a.boundTries(o)
+}
+
+// countAttempts sets how many attempts there were. A stated number wins over what was
+// seen when it is higher: spans of attempts may be missing.
+func (a *analysis) countAttempts(o *op, last *node) {
+	seen := uint32(len(o.top))
+	stated, byAttribute := uint32(0), false
+	if v, ok := last.f.num(slotAttempt); ok && v >= 1 && v < maxAttempts {
+		stated, byAttribute = uint32(v), true
+	}
+	if v, ok := last.f.num(slotRetryCount); ok && v < maxAttempts && uint32(v)+1 > stated {
+		stated, byAttribute = uint32(v)+1, true
+	}
+	a.numberTries(o, o.top, stated)
+	highest := seen
+	if seen > 0 {
+		highest = max(seen, o.tries[o.top[seen-1]].ordinal)
+	}
+	total := max(highest, stated)
+	if byAttribute && stated >= highest || total > seen && seen > 0 {
+		o.source = rows.SourceAttribute
+	}
+	if total == 0 {
+		o.source = rows.SourceUnknown
+		return
+	}
+	if seen == 0 && total == 1 {
+		a.addTry(o, o.lastMember(), -1, rows.LayerSDK, rows.SourceAttribute)
+		seen = 1
+		o.tries[0].ordinal = 1
+	}
+	o.attempts = &total
+	leaves := total - seen
+	for i := range o.tries {
+		if len(o.tries[i].kids) == 0 {
+			leaves++
+		} else {
+			a.numberTries(o, o.tries[i].kids, 0)
+		}
+	}
+	o.leaves = &leaves
+}
+
+// maxAttempts is where a stated number of attempts stops being believed.
+const maxAttempts = 10_000
+
+// numberTries gives tries of one level their ordinals from 1: what the span states,
+// else the order; always rising. stated is the ordinal of the last, 0 for unknown.
+func (a *analysis) numberTries(o *op, level []int32, stated uint32) {
+	prev := uint32(0)
+	for k, i := range level {
+		t := &o.tries[i]
+		t.ordinal = uint32(k) + 1
+		if t.node >= 0 {
+			if n, ok := a.nodes[t.node].ordinal(); ok {
+				t.ordinal = n
+			}
+		}
+		if k == len(level)-1 {
+			t.ordinal = max(t.ordinal, stated)
+			t.last = true
+		}
+		t.ordinal = max(t.ordinal, prev+1)
+		prev = t.ordinal
+	}
+}
+
+// ordinal is the attempt's number from 1 as the span itself states it. A resend count
+// restarts with each call of an HTTP client, so it is believed only without a header.
+func (n *node) ordinal() (uint32, bool) {
+	if v, ok := n.f.num(slotRetryCount); ok && v < maxAttempts {
+		return uint32(v) + 1, true
+	}
+	if v, ok := n.f.num(slotResend); ok && v < maxAttempts {
+		return uint32(v) + 1, true
+	}
+	return 0, false
+}
+
+func (a *analysis) addTry(o *op, node, parent int32, layer, source string) int32 {
+	n := &a.nodes[node]
+	id := int32(len(o.tries))
+	o.tries = append(o.tries, try{
+		node: node, start: n.start, end: n.end, errClass: n.errClass,
+		parent: parent, layer: layer, source: source,
+	})
+	if parent >= 0 {
+		o.tries[parent].kids = append(o.tries[parent].kids, id)
+	} else {
+		o.top = append(o.top, id)
+	}
+	return id
+}
+
+// boundTries clips tries to the operation, ends the last one with its operation (an
+// HTTP span ends with the headers, the call with the last byte) and takes the gaps as
+// backoff.
+func (a *analysis) boundTries(o *op) {
+	a.boundLevel(o, o.top, o.start, o.end, true)
+}
+
+func (a *analysis) boundLevel(o *op, level []int32, lo, hi int64, extend bool) {
+	cursor := lo
+	for k, i := range level {
+		t := &o.tries[i]
+		t.start = min(max(t.start, lo), hi)
+		t.end = min(max(t.end, t.start), hi)
+		if extend && k == len(level)-1 && t.errClass == "" {
+			t.end = hi
+		}
+		if k > 0 {
+			gap := max(t.start-cursor, 0)
+			t.backoff = &gap
+		}
+		cursor = max(cursor, t.end)
+		if len(t.kids) > 0 {
+			a.boundLevel(o, t.kids, t.start, t.end, extend && k == len(level)-1 && t.errClass == "")
+		}
+	}
+}
+
+// borrowStatus takes an inner span's HTTP status where the call's own span has none,
+// and with it what failed, unless the call succeeded in its own eyes.
+func (n *node) borrowStatus(inner *node) {
+	if n.status == 0 {
+		n.status = inner.status
+	}
+	if n.errType == "" && n.failed() {
+		n.errType = inner.errType
+	}
+	switch {
+	case n.Status == StatusOK:
+	case n.errClass == rows.ClassOther && inner.errClass != "":
+		n.errClass = inner.errClass
+	case n.errClass == "" && inner.status >= 400 && n.class == classModel:
+		n.errClass = inner.errClass
+		n.errType = inner.errType
+	}
+}

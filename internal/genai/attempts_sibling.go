@@ -1,0 +1,134 @@
+package genai
+
+import (
+	"slices"
+	"strings"
+)
+
+// chain links tries of one call among spans that are sorted by start: the same class,
+// kind of work and target, the earlier one failed in a way that is tried again, the
+// later one starts after it ended, and nothing else ran in between that a planner
+// would have started. A call that succeeded is never the predecessor: asking again is
+// a new operation. It returns the number of calls, that is of chain heads. Within a
+// wrapper (in >= 0) all of these belong together, so an unnamed target matches any.
+func (a *analysis) chain(list []int32, in int32) int {
+	heads := 0
+	open := map[chainKey][]int32{} // failed tries without a successor, by end
+	for at, i := range list {
+		n := &a.nodes[i]
+		key := n.chainKey(in >= 0)
+		best := -1
+		tails := open[key]
+		for k, t := range tails {
+			p := &a.nodes[t]
+			if p.end <= n.start+chainSlack && p.start < n.start && a.follows(p, n, list[:at], key, in) &&
+				(best < 0 || p.end >= a.nodes[tails[best]].end) {
+				best = k
+			}
+		}
+		if best >= 0 {
+			t := tails[best]
+			a.nodes[t].next, n.prev = i, t
+			tails = slices.Delete(tails, best, best+1)
+		} else {
+			heads++
+		}
+		if n.failed() && retryable(n.errClass) {
+			if len(tails) >= maxTails {
+				tails = slices.Delete(tails, 0, 1)
+			}
+			tails = append(tails, i)
+		}
+		open[key] = tails
+	}
+	return heads
+}
+
+const (
+	// chainSlack lets a try start a little before the one before it ended.
+	chainSlack = ms
+	// maxTails bounds how many parallel failed tries of one kind wait for a successor.
+	maxTails = 32
+	// maxBetween bounds how far back siblings are searched for work in between.
+	maxBetween = 32
+)
+
+type chainKey struct {
+	class   class
+	embed   bool
+	target  string
+	service string
+}
+
+func (n *node) chainKey(inWrapper bool) chainKey {
+	k := chainKey{class: n.class, embed: n.kind == "embeddings"}
+	if !inWrapper {
+		k.target = n.target()
+		k.service = n.resource().ServiceName
+	}
+	return k
+}
+
+// follows says whether n may be the next try after p.
+func (a *analysis) follows(p, n *node, before []int32, key chainKey, in int32) bool {
+	if pc, nc := p.f.str(slotToolCall), n.f.str(slotToolCall); n.class == classTool && pc != "" && nc != "" && pc != nc && !strings.HasPrefix(nc, "<") {
+		return false // the model asked for the tool again
+	}
+	steps := 0
+	for k := len(before) - 1; k >= 0; k-- {
+		b := &a.nodes[before[k]]
+		if b.start < p.end {
+			break
+		}
+		if steps++; steps > maxBetween {
+			return false
+		}
+		if b != p && b.end <= n.start && b.chainKey(in >= 0) != key {
+			return false
+		}
+	}
+	return true
+}
+
+// linkSiblings chains operations under one parent span, seen or not.
+func (a *analysis) linkSiblings() {
+	a.eachSiblings(func(list []int32) {
+		if len(list) > 1 {
+			a.chain(list, -1)
+		}
+	})
+}
+
+// eachSiblings calls f with the operation-class spans of each parent, sorted by start.
+func (a *analysis) eachSiblings(f func(list []int32)) {
+	var list []int32
+	free := func(i int32) bool {
+		n := &a.nodes[i]
+		return n.class.operation() && n.absorbed < 0
+	}
+	for i := range a.nodes {
+		list = list[:0]
+		for _, k := range a.kids(int32(i)) {
+			if free(k) {
+				list = append(list, k)
+			}
+		}
+		f(list)
+	}
+	orphans := map[string][]int32{}
+	var parents []string
+	for i := range a.nodes {
+		n := &a.nodes[i]
+		if n.parent < 0 && n.ParentID != "" && free(int32(i)) {
+			if orphans[n.ParentID] == nil {
+				parents = append(parents, n.ParentID)
+			}
+			orphans[n.ParentID] = append(orphans[n.ParentID], int32(i))
+		}
+	}
+	for _, p := range parents {
+		f(orphans[p])
+	}
+}
+
+func sortByStart(list []int32) { slices.Sort(list) } // nodes are sorted by start

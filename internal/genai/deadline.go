@@ -1,0 +1,237 @@
+package genai
+
+import (
+	"slices"
+
+	"driftline/internal/rows"
+)
+
+// deadline is an instant by which work should end.
+type deadline struct {
+	known     bool
+	at        int64
+	inherited bool
+	budget    *int64 // as declared on the span itself
+	own       int64  // the declared deadline itself, where budget or instant is stated
+	stated    bool
+}
+
+// point is a moment at which someone was told what remains.
+type point struct {
+	perceived *int64 // nil at completion, where nobody was told
+	truly     int64
+	drift     int64
+	stated    bool
+}
+
+// stateDeadline reads the deadline that a span declares, counted from anchor.
+func stateDeadline(f *facts, anchor int64, timeoutToo bool) (d deadline) {
+	if b, ok := f.positive(slotBudget); ok {
+		d.budget, d.own, d.stated = &b, min(anchor+b, maxTime), true
+	} else if b, ok := f.positive(slotTimeout); ok && timeoutToo {
+		d.budget, d.own, d.stated = &b, min(anchor+b, maxTime), true
+	}
+	if at, ok := f.positive(slotDeadline); ok {
+		d.own, d.stated = at, true
+		if d.budget == nil && at > anchor {
+			b := at - anchor
+			d.budget = &b
+		}
+	}
+	d.known, d.at = d.stated, d.own
+	return d
+}
+
+// readDeadlines finds the deadline of each request and operation, and the points at
+// which perceived and true remaining time can be compared.
+func (a *analysis) readDeadlines() {
+	for r := range a.reqs {
+		a.requestDeadline(&a.reqs[r])
+	}
+	a.eff = make([]deadline, len(a.ops))
+	for _, i := range a.order { // outer operations first
+		n := &a.nodes[i]
+		if n.op < 0 || a.ops[n.op].first() != i {
+			continue
+		}
+		o := &a.ops[n.op]
+		outer := a.outerDeadline(o)
+		d := stateDeadline(&n.f, o.start, n.class == classAgent)
+		if outer.known && (!d.known || outer.at < d.at) {
+			d.known, d.at, d.inherited = true, outer.at, true
+		}
+		a.eff[n.op] = d
+		if d.budget != nil && outer.known && o.request >= 0 && a.reqs[o.request].budgetNode != i && d.own > outer.at {
+			left := outer.at - o.start
+			a.addPoint(n.op, point{perceived: d.budget, truly: left, drift: *d.budget - left})
+		}
+	}
+	for i := range a.nodes {
+		a.perceived(int32(i))
+	}
+}
+
+// outerDeadline is the deadline around an operation.
+func (a *analysis) outerDeadline(o *op) deadline {
+	if o.parent >= 0 {
+		return a.eff[o.parent]
+	}
+	if o.request >= 0 {
+		return a.reqs[o.request].deadline
+	}
+	return deadline{}
+}
+
+// requestDeadline takes the root's deadline, else the first that an agent or a span
+// outside operations states. It is anchored at receipt.
+func (a *analysis) requestDeadline(q *request) {
+	for _, i := range q.roots {
+		n := &a.nodes[i]
+		if d := stateDeadline(&n.f, q.anchor, n.class == classAgent || !n.class.operation()); d.known {
+			q.deadline, q.budgetNode = d, i
+			return
+		}
+		if i == q.root && n.class.operation() && n.class != classAgent {
+			return // a call that stands alone: what is below speaks of its attempts
+		}
+	}
+	if q.deadlineNode >= 0 {
+		n := &a.nodes[q.deadlineNode]
+		q.deadline, q.budgetNode = stateDeadline(&n.f, q.anchor, false), q.deadlineNode
+	}
+}
+
+// findStatedBudgets notes for each request which span reports the agent's time, and the
+// first span below the root, outside other operations than agents directly below it,
+// that states a budget.
+func (a *analysis) findStatedBudgets() {
+	for i := range a.nodes {
+		n := &a.nodes[i]
+		if n.req < 0 || !n.f.has(slotBudget) && !n.f.has(slotDeadline) && !n.f.has(slotAgentTime) {
+			continue
+		}
+		q := &a.reqs[n.req]
+		if n.f.has(slotAgentTime) && (q.timeNode < 0 || q.root == int32(i)) && (q.root == int32(i) || n.op < 0 || n.class == classAgent) {
+			q.timeNode = int32(i)
+		}
+		if !n.f.has(slotBudget) && !n.f.has(slotDeadline) {
+			continue
+		}
+		outermost := n.op < 0 || n.class == classAgent && a.ops[n.op].first() == int32(i) && a.ops[n.op].parent < 0
+		if q.deadlineNode < 0 && outermost && (n.class == classAgent || n.class == classPlain) {
+			q.deadlineNode = int32(i)
+		}
+	}
+}
+
+// perceived adds the points that span i states, at its start or on its events.
+func (a *analysis) perceived(i int32) {
+	n := &a.nodes[i]
+	if n.req < 0 && n.op < 0 {
+		return
+	}
+	if p, ok := n.f.dur(slotPerceived); ok {
+		a.statedPoint(n, p, n.start)
+	}
+	for k := range n.Events {
+		e := &n.Events[k]
+		for j := range e.Attrs {
+			known, ok := keyTable[e.Attrs[j].Key]
+			if !ok && a.extra != nil {
+				known.field, ok = a.extra[e.Attrs[j].Key]
+			}
+			if !ok || known.slot != slotPerceived {
+				continue
+			}
+			var f facts
+			f.read(e.Attrs, a.extra)
+			if p, ok := f.dur(slotPerceived); ok {
+				a.statedPoint(n, p, min(max(e.Time, 0), maxTime))
+			}
+			break
+		}
+	}
+}
+
+func (a *analysis) statedPoint(n *node, perceived, at int64) {
+	var d deadline
+	switch {
+	case n.op >= 0:
+		d = a.eff[n.op]
+	case n.req >= 0:
+		d = a.reqs[n.req].deadline
+	}
+	p := point{perceived: &perceived, stated: true}
+	if d.known {
+		p.truly = d.at - at
+		p.drift = perceived - p.truly
+	} else {
+		p.perceived = nil
+	}
+	if n.op >= 0 {
+		a.addPoint(n.op, p)
+	} else {
+		a.reqs[n.req].points = append(a.reqs[n.req].points, p)
+	}
+}
+
+// addPoint notes a point of an operation, which is one of its request too.
+func (a *analysis) addPoint(o int32, p point) {
+	a.ops[o].points = append(a.ops[o].points, p)
+	if r := a.ops[o].request; r >= 0 {
+		a.reqs[r].points = append(a.reqs[r].points, p)
+	}
+}
+
+// capTolerance is how near to a limit something must end to have been ended by it.
+func capTolerance(limit int64) int64 { return max(limit/50, 50*ms) }
+
+// verdictOf fills the deadline's part of t for work from start to end.
+func verdictOf(t *rows.Times, d deadline, points []point, start, end, anchor int64, failed bool) {
+	t.BudgetNS = d.budget
+	if d.known {
+		at := d.at
+		t.DeadlineAt = &at
+		t.DeadlineSource = "attribute"
+		if d.inherited {
+			t.DeadlineSource = "inherited"
+		}
+		missed := end > at || failed && end >= at-min(capTolerance(at-anchor), max((at-anchor)/4, 0))
+		t.DeadlineMissed = &missed
+		if missed {
+			t.MissCause = missCause(d, start, end, anchor)
+		}
+		if end > at && d.stated {
+			points = append(slices.Clone(points), point{truly: at - end, drift: end - at})
+		}
+	}
+	best := -1
+	for i, p := range points {
+		if p.stated && p.perceived == nil {
+			continue // told, but no deadline is known to compare with
+		}
+		if best < 0 || p.drift > points[best].drift {
+			best = i
+		}
+	}
+	if best >= 0 {
+		p := points[best]
+		t.PerceivedRemainingNS, t.TrueRemainingNS, t.DriftNS = p.perceived, &p.truly, &p.drift
+	}
+}
+
+// missCause says whether work missed its deadline by itself, or because what ran before
+// it had spent an inherited budget.
+func missCause(d deadline, start, end, anchor int64) string {
+	took, before := end-start, start-anchor
+	if d.inherited {
+		if d.budget != nil && took < *d.budget-capTolerance(*d.budget) || d.budget == nil && before > took {
+			return rows.MissInherited
+		}
+		return rows.MissOwn
+	}
+	if before > took {
+		return rows.MissInherited
+	}
+	return rows.MissOwn
+}

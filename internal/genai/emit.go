@@ -1,0 +1,163 @@
+package genai
+
+import (
+	"driftline/internal/rows"
+)
+
+// emit turns what was found into rows.
+func (a *analysis) emit(res *Result) {
+	steps := make([]uint32, len(a.reqs)+1)
+	for i := range a.ops {
+		o := &a.ops[i]
+		step := steps[o.request+1]
+		steps[o.request+1]++
+		if !o.finished {
+			continue
+		}
+		row := a.operationRow(o, int32(i), step)
+		res.Operations = append(res.Operations, row)
+		for k := range o.tries {
+			res.Attempts = append(res.Attempts, a.attemptRow(o, int32(i), &o.tries[k], row))
+		}
+	}
+	if a.t.Complete {
+		for r := range a.reqs {
+			q := &a.reqs[r]
+			if len(q.ops) == 0 && (q.root < 0 || !a.nodes[q.root].class.operation()) {
+				continue
+			}
+			row := a.requestRow(q)
+			res.Requests = append(res.Requests, row)
+			res.Segments = append(res.Segments, a.segmentRows(q, row)...)
+		}
+	} else if len(a.reqs) == 0 {
+		res.Open = append(res.Open, a.openRow())
+	}
+}
+
+// common is what every row about span n has.
+func (a *analysis) common(n *node) rows.Common {
+	return rows.Common{ServiceName: n.resource().ServiceName, TraceID: n.TraceID}
+}
+
+// factsOf fills what requests, operations and attempts share. n is the span the row is
+// about and end the one it ended with.
+func (a *analysis) factsOf(n, end *node) rows.Facts {
+	res := n.resource()
+	f := rows.Facts{
+		ServiceVersion: res.ServiceVersion,
+		Environment:    res.Environment,
+		Kind:           n.kind,
+		Name:           clip(n.Name, maxName),
+		StartedAt:      n.start,
+		EndedAt:        end.end,
+		Outcome:        rows.OutcomeOK,
+		ErrorClass:     end.errClass,
+		HTTPStatus:     uint16(end.status),
+		Truncated:      a.t.Truncated,
+		LateFragment:   a.t.LateFragment,
+		SampleWeight:   sampleWeight(n.TraceState, &n.f),
+		Priority:       clip(n.f.str(slotPriority), 64),
+		Attributes:     a.attributes(n),
+	}
+	if end.failed() {
+		f.Outcome, f.ErrorType = rows.OutcomeError, end.errType
+		f.Censored = cut(end.errClass)
+	}
+	return f
+}
+
+// cut says whether work that failed so was stopped from outside, so that its duration
+// is only a lower bound.
+func cut(class string) bool { return class == rows.ClassTimeout || class == rows.ClassCancelled }
+
+const (
+	maxAttributes       = 8
+	defaultAttributeLen = 128
+)
+
+func (a *analysis) attributes(n *node) map[string]string {
+	keys := a.opt.Attributes
+	if len(keys) > maxAttributes {
+		keys = keys[:maxAttributes]
+	}
+	length := a.opt.MaxAttributeLength
+	if length <= 0 {
+		length = defaultAttributeLen
+	}
+	var out map[string]string
+	for _, k := range keys {
+		if carriesContent(k) {
+			continue
+		}
+		for i := range n.Attrs {
+			if n.Attrs[i].Key != k {
+				continue
+			}
+			if s, ok := n.Attrs[i].Value.AsString(); ok {
+				if out == nil {
+					out = make(map[string]string, len(keys))
+				}
+				out[k] = clip(s, length)
+			}
+			break
+		}
+	}
+	return out
+}
+
+func (a *analysis) requestID(r int32) string {
+	if r < 0 {
+		return ""
+	}
+	return a.reqs[r].id
+}
+
+// incomplete says whether spans of request r are missing.
+func (a *analysis) incomplete(r int32) bool {
+	if !a.t.Complete {
+		return false
+	}
+	return a.t.Reason == rows.ReleaseEvicted || a.t.Reason == rows.ReleaseShutdown || r >= 0 && a.reqs[r].incomplete
+}
+
+// openRow is the snapshot of a trace whose root has not ended.
+func (a *analysis) openRow() *rows.OpenRequest {
+	first := &a.nodes[0]
+	row := &rows.OpenRequest{
+		Common: a.common(first), ObservedAt: a.t.Now, StartedAt: first.start,
+		Spans: uint32(len(a.nodes)), Operations: uint32(len(a.ops)),
+	}
+	anchor := first.start
+	for _, i := range a.order {
+		n := &a.nodes[i]
+		row.LastSpanAt = max(row.LastSpanAt, n.end)
+		if row.Agent == "" {
+			if row.Agent = n.statedAgent(); n.class == classAgent {
+				row.Agent = n.agentName()
+			}
+		}
+		if at, ok := n.f.positive(slotReceived); ok && first.start-at < maxReceiptAge && at < anchor {
+			anchor = at
+		}
+	}
+	row.Agent = clip(row.Agent, maxName)
+	row.AgeNS = max(a.t.Now-anchor, 0)
+	for i := range a.nodes {
+		n := &a.nodes[i]
+		if n.class != classPlain && n.class != classAgent {
+			continue
+		}
+		if d := stateDeadline(&n.f, anchor, false); d.known {
+			at := d.at
+			row.BudgetNS, row.DeadlineAt = d.budget, &at
+			break
+		}
+	}
+	for i := range a.ops {
+		if a.nodes[a.ops[i].lastMember()].failed() {
+			row.FailedOperations++
+		}
+	}
+	return row
+}

@@ -1,0 +1,205 @@
+package genai
+
+import (
+	"strconv"
+
+	"driftline/internal/rows"
+)
+
+func (a *analysis) operationRow(o *op, id int32, step uint32) *rows.Operation {
+	first, last := &a.nodes[o.first()], &a.nodes[o.lastMember()]
+	r := &rows.Operation{
+		Common:      a.common(first),
+		Facts:       a.factsOf(first, last),
+		OperationID: first.SpanID,
+		RequestID:   a.requestID(o.request),
+		Target:      clip(a.textOf(o, slotModel, last), maxName),
+		Dialect:     last.f.seen.name(),
+		Stream:      o.tok.stream,
+		Segments:    o.ownPath.columns(),
+		StepIndex:   step,
+	}
+	r.EndedAt = o.end
+	r.Agent = a.agentOf(o)
+	r.SkewedSpans = o.skewed
+	r.Incomplete = a.incomplete(o.request)
+	if o.parent >= 0 {
+		r.ParentOperationID = a.nodes[a.ops[o.parent].first()].SpanID
+	}
+	sources := a.sources(o.lastMember())
+	r.Provider = clip(firstText(sources, slotProvider), 64)
+	r.ResponseModel = clip(firstText(sources, slotResponseModel), maxName)
+	for _, n := range sources {
+		if r.FinishReason == "" {
+			r.FinishReason = n.finishReason()
+		}
+	}
+	r.Endpoint, r.Region = a.endpointOf(o, sources)
+	if last.class == classModel {
+		a.fillTokens(o, &r.Tokens)
+	}
+	a.fillAttempts(o, r, sources)
+	a.fillTimes(o, id, r)
+	r.TTFTNS, r.TTFTState, r.TTFTConflict = o.tok.ttft, o.tok.state, o.tok.conflict
+	r.FirstChunkNS, r.FirstVisibleNS, r.TimePerOutputTokenNS = o.tok.firstChunk, o.tok.visible, o.tok.perToken
+	return r
+}
+
+// textOf is the operation's target: the model asked for, or the tool's or agent's name.
+func (a *analysis) textOf(o *op, s slot, last *node) string {
+	if last.class != classModel {
+		return last.target()
+	}
+	return firstText(a.sources(o.lastMember()), s)
+}
+
+func firstText(sources []*node, s slot) string {
+	for _, n := range sources {
+		if v := n.f.str(s); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// fillAttempts sets what is known of attempts, limits and the inference time.
+func (a *analysis) fillAttempts(o *op, r *rows.Operation, sources []*node) {
+	r.Attempts, r.LeafAttempts, r.AttemptSource = o.attempts, o.leaves, o.source
+	for _, n := range sources {
+		if v, ok := n.f.num(slotMaxRetries); ok && v < 1<<31 && r.MaxRetries == nil {
+			m := uint32(v)
+			r.MaxRetries = &m
+		}
+	}
+	if v, ok := sources[0].f.num(slotMaxAttempts); ok && v >= 1 && v < 1<<31 && r.MaxRetries == nil {
+		m := uint32(v - 1)
+		r.MaxRetries = &m
+	}
+	from := o.tok.from
+	if t := o.lastTry(); t != nil {
+		r.TimeoutNS = a.timeoutOf(t, o)
+	} else if d, ok := sources[0].f.positive(slotTimeout); ok {
+		r.TimeoutNS = &d
+	}
+	r.AtCap = r.Outcome == rows.OutcomeError && atCap(o.end-from, r.TimeoutNS)
+	r.Censored = r.Censored || r.AtCap
+	if sources[0].class != classModel || r.Outcome == rows.OutcomeError && !r.Censored {
+		return
+	}
+	queue, connect := a.netTimes(o)
+	inference := max(o.end-from-queue-connect, 0)
+	r.InferenceTimeNS, r.InferenceSource = &inference, "operation"
+	if len(o.top) > 0 {
+		r.InferenceSource = "attempt"
+	}
+}
+
+// atCap says whether work of length took was ended by its declared timeout.
+func atCap(took int64, timeout *int64) bool {
+	return timeout != nil && took >= *timeout-capTolerance(*timeout) && took <= *timeout+capTolerance(*timeout)
+}
+
+// timeoutOf is the declared timeout of a try: its own, else its operation's.
+func (a *analysis) timeoutOf(t *try, o *op) *int64 {
+	if t.node >= 0 {
+		if d, ok := a.nodes[t.node].f.positive(slotTimeout); ok {
+			return &d
+		}
+	}
+	if d, ok := a.nodes[o.lastMember()].f.positive(slotTimeout); ok {
+		return &d
+	}
+	return nil
+}
+
+// fillTimes sets user, agent and hidden time, and deadlines.
+func (a *analysis) fillTimes(o *op, id int32, r *rows.Operation) {
+	r.UserTimeNS = o.end - o.start
+	r.HiddenTotalNS = o.hidden
+	if a.t.Complete {
+		for _, t := range o.path {
+			r.PathNS += t
+		}
+		r.OnPath = o.onPath
+		if o.hidden != nil {
+			h := o.path.hidden()
+			r.HiddenPathNS = &h
+		}
+	}
+	last := &a.nodes[o.lastMember()]
+	if d, ok := last.f.dur(slotAgentTime); ok && d >= 0 {
+		r.AgentTimeNS, r.AgentTimeSource = &d, rows.AgentTimeReported
+	} else if o.hidden != nil {
+		d := r.UserTimeNS - *o.hidden
+		r.AgentTimeNS, r.AgentTimeSource = &d, rows.AgentTimeDerived
+	}
+	anchor := o.start
+	if o.request >= 0 && a.eff[id].inherited {
+		anchor = a.reqs[o.request].anchor
+	}
+	verdictOf(&r.Times, a.eff[id], o.points, o.start, o.end, anchor, last.failed())
+}
+
+func (a *analysis) attemptRow(o *op, id int32, t *try, or *rows.Operation) *rows.Attempt {
+	n := &a.nodes[o.lastMember()]
+	if t.node >= 0 {
+		n = &a.nodes[t.node]
+	}
+	r := &rows.Attempt{
+		Common:      a.common(n),
+		Facts:       a.factsOf(n, n),
+		AttemptID:   a.attemptID(o, t),
+		OperationID: or.OperationID,
+		RequestID:   or.RequestID,
+		Ordinal:     t.ordinal, Last: t.last, Leaf: len(t.kids) == 0,
+		Layer: t.layer, Source: t.source,
+		Target: or.Target, Provider: or.Provider, Endpoint: or.Endpoint, Stream: or.Stream,
+		DurationNS:      t.end - t.start,
+		BackoffBeforeNS: t.backoff,
+		TimeoutNS:       a.timeoutOf(t, o),
+	}
+	r.Agent, r.Kind, r.Incomplete = or.Agent, or.Kind, or.Incomplete
+	r.StartedAt, r.EndedAt = t.start, t.end
+	r.Outcome, r.ErrorClass, r.Censored = rows.OutcomeOK, t.errClass, cut(t.errClass)
+	switch {
+	case t.errClass != "":
+		r.Outcome = rows.OutcomeError
+	default:
+		r.ErrorType = ""
+	}
+	if t.node < 0 && !t.last {
+		r.HTTPStatus, r.ErrorType = 0, ""
+	}
+	r.Priority, r.Attributes = or.Priority, or.Attributes
+	r.SkewedSpans = 0
+	if n.skewed {
+		r.SkewedSpans = 1
+	}
+	if t.parent >= 0 {
+		r.ParentAttemptID = a.attemptID(o, &o.tries[t.parent])
+	}
+	if e, _ := endpoint(n); e != "" {
+		r.Endpoint = e
+	}
+	if t == o.lastTry() {
+		r.TTFTNS = o.tok.ttft
+	}
+	r.AtCap = r.Outcome == rows.OutcomeError && atCap(r.DurationNS, r.TimeoutNS)
+	r.Censored = r.Censored || r.AtCap
+	d := a.eff[id]
+	if o.request >= 0 && a.reqs[o.request].deadline.known {
+		d = a.reqs[o.request].deadline
+	}
+	if d.known {
+		left := d.at - t.start
+		r.RemainingNS = &left
+	}
+	return r
+}
+
+func (a *analysis) attemptID(o *op, t *try) string {
+	if t.node >= 0 {
+		return a.nodes[t.node].SpanID
+	}
+	return a.nodes[o.first()].SpanID + "." + strconv.FormatUint(uint64(t.ordinal), 10)
+}

@@ -1,0 +1,137 @@
+package genai
+
+import (
+	"driftline/internal/rows"
+)
+
+func (a *analysis) requestRow(q *request) *rows.Request {
+	first := q.root
+	if first < 0 {
+		first = q.roots[0]
+	}
+	n := &a.nodes[first]
+	r := &rows.Request{
+		Common: a.common(n), Facts: a.factsOf(n, n), Segments: q.sums.columns(),
+		RequestID: q.id, ReleaseReason: a.t.Reason,
+	}
+	r.Kind, r.Agent = a.kindOf(q), q.agent
+	r.StartedAt, r.EndedAt = q.start, q.end
+	r.SkewedSpans = q.skewed
+	r.Incomplete = q.incomplete || a.t.Reason == rows.ReleaseEvicted || a.t.Reason == rows.ReleaseShutdown
+	if q.root < 0 {
+		// Several spans of a parent that never came: when it ended is not known.
+		r.Outcome, r.ErrorClass, r.ErrorType, r.HTTPStatus, r.Censored = rows.OutcomeOpen, "", "", 0, true
+		r.Name = q.agent
+	}
+	a.countOperations(q, r)
+	r.UserTimeNS = q.end - q.start
+	a.agentTime(q, r)
+	for _, p := range q.points {
+		if p.stated {
+			r.DecisionPoints++
+		}
+	}
+	verdictOf(&r.Times, q.deadline, q.points, q.began, q.end, q.anchor, r.Outcome == rows.OutcomeError)
+	return r
+}
+
+// countOperations sums over the request's operations. Tokens come from model calls
+// alone, since agents repeat them; hidden time skips what lies in a failed try of an
+// agent, which is hidden as a whole.
+func (a *analysis) countOperations(q *request, r *rows.Request) {
+	var attempts, retries uint32
+	var hidden int64
+	knows := false
+	for _, i := range q.ops {
+		o := &a.ops[i]
+		last := &a.nodes[o.lastMember()]
+		r.Operations++
+		switch {
+		case last.class == classTool:
+			r.ToolCalls++
+			if last.failed() {
+				r.ToolErrors++
+			}
+		case rows.IsModelKind(last.kind):
+			r.Steps++
+		}
+		if last.class == classModel {
+			var t rows.Tokens
+			a.fillTokens(o, &t)
+			addCount(&r.InputTokens, t.InputTokens)
+			addCount(&r.OutputTokens, t.OutputTokens)
+			addCount(&r.CachedTokens, t.CachedTokens)
+			addCount(&r.ReasoningTokens, t.ReasoningTokens)
+		}
+		if o.attempts == nil {
+			r.AttemptsUnknown++
+			continue
+		}
+		attempts += *o.attempts
+		retries += *o.attempts - 1
+		r.Attempts, r.Retries = &attempts, &retries
+		if o.hidden != nil {
+			knows = true
+			if !o.dead {
+				hidden += *o.hidden
+			}
+		}
+	}
+	if knows {
+		path := q.sums.hidden()
+		r.HiddenTotalNS, r.HiddenPathNS = &hidden, &path
+	}
+}
+
+func addCount(sum **int64, n *int64) {
+	if n == nil {
+		return
+	}
+	if *sum == nil {
+		*sum = new(int64)
+	}
+	**sum = min(**sum+*n, maxTime)
+}
+
+// agentTime is what an agent reports, else user time minus hidden time, where every
+// model call's attempts are known.
+func (a *analysis) agentTime(q *request, r *rows.Request) {
+	if q.timeNode >= 0 {
+		if d, ok := a.nodes[q.timeNode].f.dur(slotAgentTime); ok && d >= 0 {
+			r.AgentTimeNS, r.AgentTimeSource = &d, rows.AgentTimeReported
+			return
+		}
+	}
+	if r.HiddenPathNS == nil {
+		return
+	}
+	for _, i := range q.ops {
+		if o := &a.ops[i]; o.hidden == nil && a.nodes[o.lastMember()].class == classModel {
+			return
+		}
+	}
+	d := r.UserTimeNS - *r.HiddenPathNS
+	r.AgentTimeNS, r.AgentTimeSource = &d, rows.AgentTimeDerived
+}
+
+func (a *analysis) segmentRows(q *request, req *rows.Request) []*rows.Segment {
+	out := make([]*rows.Segment, 0, len(q.path))
+	for k := len(q.path) - 1; k >= 0; k-- {
+		s := &q.path[k]
+		row := &rows.Segment{
+			Common:         req.Common,
+			RequestID:      q.id,
+			RequestEndedAt: q.end,
+			SegmentIndex:   uint32(len(out)),
+			AttemptOrdinal: s.ordinal,
+			Kind:           rows.SegmentKinds[s.kind],
+			StartedAt:      s.start,
+			DurationNS:     s.end - s.start,
+		}
+		if s.op >= 0 {
+			row.OperationID = a.nodes[a.ops[s.op].first()].SpanID
+		}
+		out = append(out, row)
+	}
+	return out
+}

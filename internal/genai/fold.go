@@ -1,0 +1,148 @@
+package genai
+
+import (
+	"driftline/internal/rows"
+)
+
+// fold decides which spans are operations of their own. Instrumentations nest: a
+// framework's span wraps the SDK's span of the same call. Where everything of an
+// operation class below a model span is one call, that span absorbs it; where there are
+// several calls, or tools beside them, it is an agent. Only leaf inference counts.
+func (a *analysis) fold() {
+	a.demoteWrappers()
+	a.sub = make([][]int32, len(a.nodes))
+	for _, i := range a.order {
+		n := &a.nodes[i]
+		if n.parent < 0 {
+			continue
+		}
+		p := &a.nodes[n.parent]
+		n.opParent = p.opParent
+		if p.class.operation() {
+			n.opParent = n.parent
+		}
+		if n.class.operation() && n.opParent >= 0 {
+			switch a.nodes[n.opParent].class {
+			case classModel, classTool, classRetrieval:
+				a.sub[n.opParent] = append(a.sub[n.opParent], i)
+			}
+		}
+	}
+	for k := len(a.order) - 1; k >= 0; k-- {
+		i := a.order[k]
+		if len(a.sub[i]) > 0 {
+			a.foldInto(i)
+		}
+	}
+	a.sub = nil
+}
+
+// demoteWrappers makes Claude Code's tool span, which includes waiting for the user,
+// structure where its execution has a span of its own.
+func (a *analysis) demoteWrappers() {
+	for i := range a.nodes {
+		n := &a.nodes[i]
+		if n.parent >= 0 && n.Name == "claude_code.tool.execution" {
+			p := &a.nodes[n.parent]
+			if p.Name == "claude_code.tool" {
+				p.class, p.kind = classPlain, ""
+				if !n.f.has(slotTool) {
+					n.f.val[slotTool] = p.f.val[slotTool]
+				}
+			}
+		}
+	}
+}
+
+func (a *analysis) foldInto(i int32) {
+	n := &a.nodes[i]
+	sub := a.sub[i]
+	sortByStart(sub)
+	var same, other []int32
+	for _, k := range sub {
+		if a.sameCall(n, &a.nodes[k]) {
+			same = append(same, k)
+		} else {
+			other = append(other, k)
+		}
+	}
+	if len(same) == 0 {
+		return
+	}
+	busy := false
+	for _, k := range other {
+		busy = busy || a.nodes[k].end > a.nodes[k].start
+	}
+	if n.class != classModel {
+		busy = false // a tool may call models and other tools besides
+	}
+	heads := a.chain(same, i)
+	if heads > 1 || busy {
+		for _, k := range same {
+			a.nodes[k].next, a.nodes[k].prev = -1, -1
+		}
+		if n.class == classModel {
+			n.class, n.kind = classAgent, rows.KindAgent
+		}
+		return
+	}
+	for _, k := range same {
+		a.nodes[k].absorbed = i
+	}
+}
+
+// sameCall says whether inner may be the same call as the span around it.
+func (a *analysis) sameCall(outer, inner *node) bool {
+	if outer.class != inner.class {
+		return false
+	}
+	switch outer.class {
+	case classModel:
+		return (outer.kind == rows.KindEmbeddings) == (inner.kind == rows.KindEmbeddings)
+	case classTool:
+		return outer.target() == inner.target() || outer.target() == "" || inner.target() == ""
+	}
+	return outer.target() == inner.target()
+}
+
+// target is the model asked for, or the tool's or agent's name.
+func (n *node) target() string {
+	switch n.class {
+	case classModel:
+		return n.f.str(slotModel)
+	case classTool:
+		if s := n.f.str(slotTool); s != "" {
+			return s
+		}
+		return afterWord(n.Name, "execute_tool ", "tools/call ", "running tool: ", "")
+	case classAgent:
+		return n.agentName()
+	}
+	if s := n.f.str(slotModel); s != "" {
+		return s
+	}
+	return n.Name
+}
+
+// agentName is the name of an agent or workflow span.
+func (n *node) agentName() string {
+	slots := [...]slot{slotAgent, slotWorkflow, slotTool}
+	if n.kind == rows.KindWorkflow {
+		slots = [...]slot{slotWorkflow, slotAgent, slotTool}
+	}
+	for _, s := range slots {
+		if name := n.f.str(s); name != "" {
+			return name
+		}
+	}
+	return afterWord(n.Name, "invoke_agent ", "create_agent ", "invoke_workflow ", "")
+}
+
+func afterWord(name string, prefixes ...string) string {
+	for _, p := range prefixes {
+		if len(name) > len(p) && name[:len(p)] == p {
+			return name[len(p):]
+		}
+	}
+	return name
+}

@@ -1,0 +1,122 @@
+package genai
+
+import (
+	"encoding/json"
+	"math"
+	"net"
+	"net/url"
+	"strings"
+
+	"driftline/internal/rows"
+)
+
+// fillTokens counts each token once: an inner span's count stands for the span around
+// it, and tries of one operation add up.
+func (a *analysis) fillTokens(o *op, t *rows.Tokens) {
+	for _, m := range o.members {
+		nodes := []*node{&a.nodes[m]}
+		for _, i := range a.inner[m] {
+			nodes = append(nodes, &a.nodes[i])
+		}
+		for _, f := range [...]struct {
+			slot slot
+			into **int64
+			json []string
+		}{
+			{slotInputTokens, &t.InputTokens, []string{"input", "prompt_tokens", "input_tokens"}},
+			{slotOutputTokens, &t.OutputTokens, []string{"output", "completion_tokens", "output_tokens"}},
+			{slotCachedTokens, &t.CachedTokens, []string{"input_cached_tokens", "cache_read_input_tokens"}},
+			{slotReasoningTokens, &t.ReasoningTokens, []string{"output_reasoning_tokens"}},
+		} {
+			for k := len(nodes) - 1; k >= 0; k-- {
+				n := nodes[k].f.count(f.slot)
+				if n == nil {
+					n = usageJSON(nodes[k].f.str(slotUsageJSON), f.json)
+				}
+				if n != nil {
+					addCount(f.into, n)
+					break
+				}
+			}
+		}
+	}
+}
+
+// usageJSON reads a count from Langfuse's usage, which is JSON text with free keys.
+func usageJSON(text string, keys []string) *int64 {
+	if text == "" || len(text) > 4096 {
+		return nil
+	}
+	var usage map[string]any
+	if json.Unmarshal([]byte(text), &usage) != nil {
+		return nil
+	}
+	for _, k := range keys {
+		if f, ok := usage[k].(float64); ok && f >= 0 && f < 1<<53 {
+			n := int64(math.Round(f))
+			return &n
+		}
+	}
+	return nil
+}
+
+// endpointOf is where the operation's calls went, by its own spans or its last try's.
+func (a *analysis) endpointOf(o *op, sources []*node) (address, region string) {
+	if t := o.lastTry(); t != nil && t.node >= 0 {
+		sources = append(sources, &a.nodes[t.node])
+	}
+	for _, n := range sources {
+		e, r := endpoint(n)
+		if address == "" {
+			address = e
+		}
+		if region == "" {
+			region = r
+		}
+	}
+	return address, region
+}
+
+// endpoint is the server's address, with the port where it is not the scheme's own, and
+// the region where the span or a cloud's host name states it. Some write a whole URL.
+func endpoint(n *node) (address, region string) {
+	host := n.f.str(slotServer)
+	port, _ := n.f.num(slotPort)
+	if host == "" || strings.Contains(host, "://") {
+		from := host
+		if from == "" {
+			from = n.f.str(slotURL)
+		}
+		u, err := url.Parse(from)
+		if err != nil || u.Host == "" {
+			return "", clip(n.f.str(slotRegion), 64)
+		}
+		host = u.Host
+	}
+	host, _, _ = strings.Cut(host, "/")
+	if h, p, err := net.SplitHostPort(host); err == nil {
+		host = h
+		if port == 0 && p != "443" && p != "80" {
+			host = net.JoinHostPort(h, p)
+		}
+	}
+	if port > 0 && port != 443 && port != 80 && port < 65536 {
+		host = net.JoinHostPort(host, n.f.str(slotPort))
+	}
+	region = n.f.str(slotRegion)
+	if region == "" {
+		region = regionOf(host)
+	}
+	return clip(strings.ToLower(host), 128), clip(region, 64)
+}
+
+func regionOf(host string) string {
+	if r, ok := strings.CutSuffix(host, "-aiplatform.googleapis.com"); ok {
+		return r
+	}
+	if rest, ok := strings.CutPrefix(host, "bedrock-runtime."); ok {
+		r, _, _ := strings.Cut(rest, ".")
+		return r
+	}
+	return ""
+}
