@@ -18,9 +18,9 @@ import (
 type proxy struct {
 	// countdown is the number of INSERTs until the one whose answer is lost.
 	countdown atomic.Int64
-	target string
-	l      net.Listener
-	wg     sync.WaitGroup
+	target    string
+	l         net.Listener
+	wg        sync.WaitGroup
 
 	mu    sync.Mutex
 	conns []net.Conn
