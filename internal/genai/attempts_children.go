@@ -8,21 +8,26 @@ import (
 
 // gather finds the outermost tries below a span of an operation: spans of inner
 // wrappers tried one after another, server spans of a caller whose context was injected
-// once, plain spans of a retry loop, or HTTP client spans. A wrapper around a single
-// try is looked through. It returns them by start, or none.
+// once, plain spans of a retry loop, or HTTP client spans. A wrapper or a hop around a
+// single try is looked through, so that retries of a proxy are seen too. It returns them by start, or none.
 func (a *analysis) gather(i int32) []int32 {
 	if a.nodes[i].class == classAgent {
 		return nil
 	}
+	var http []int32 // the caller's own HTTP span, if nothing below is tried again
 	for range maxDepth {
 		found := a.candidates(i)
-		if len(found) == 1 && a.nodes[found[0]].class != classHTTPClient {
-			i = found[0]
-			continue
+		if len(found) != 1 {
+			if found = a.settle(i, found); len(found) > 1 || http == nil {
+				return found
+			}
+			return http
 		}
-		return a.settle(i, found)
+		if i = found[0]; a.nodes[i].class == classHTTPClient && http == nil {
+			http = found
+		}
 	}
-	return nil
+	return http
 }
 
 // maxDepth bounds how deep wrappers are looked through.
@@ -180,12 +185,9 @@ func (a *analysis) addLevel(o *op, level []int32, parent int32) {
 			source = rows.SourceSibling
 		}
 		t := a.addTry(o, k, parent, layer, source)
-		if n.class == classHTTPClient {
-			continue
-		}
 		if inner := a.gather(k); len(inner) > 1 {
 			a.addLevel(o, inner, t)
-		} else if len(inner) == 1 {
+		} else if len(inner) == 1 && n.class != classHTTPClient {
 			n.borrowStatus(&a.nodes[inner[0]])
 			if n.class == classPlain && n.Status != StatusOK && !n.failed() {
 				n.errClass, n.errType = a.nodes[inner[0]].errClass, a.nodes[inner[0]].errType

@@ -53,6 +53,8 @@ func kv(key string, value any) Attr {
 		return Attr{key, StringValue(v)}
 	case int:
 		return Attr{key, IntValue(int64(v))}
+	case int64:
+		return Attr{key, IntValue(v)}
 	case float64:
 		return Attr{key, DoubleValue(v)}
 	case bool:

@@ -113,8 +113,8 @@ func (a *analysis) markDead() {
 		o.dead = p.dead
 		if len(p.members) > 1 && n.opParent >= 0 {
 			m := n.opParent
-			for a.nodes[m].absorbed >= 0 {
-				m = a.nodes[m].absorbed
+			if outer := a.nodes[m].absorbed; outer >= 0 {
+				m = outer
 			}
 			o.dead = o.dead || m != p.lastMember()
 		}

@@ -43,8 +43,9 @@ func (a *analysis) listInner() {
 		if m < 0 {
 			continue
 		}
-		for a.nodes[m].absorbed >= 0 {
-			m = a.nodes[m].absorbed
+		if outer := a.nodes[m].absorbed; outer >= 0 {
+			m = outer // resolved already, since parents come first
+			a.nodes[i].absorbed = m
 		}
 		if a.inner == nil {
 			a.inner = map[int32][]int32{}
