@@ -1,0 +1,115 @@
+package ui
+
+import "strings"
+
+// advice is what the UI says about a detection when the alert's own annotations do not.
+type advice struct {
+	title, cause string
+	first, avoid []string
+}
+
+var adviceFor = map[string]advice{
+	"retry_bimodality": {
+		title: "Retries split user time in two",
+		cause: "Calls that are retried take much longer for the user than those that are not, while the agent's own clock shows little difference: a retry layer below the agent is absorbing failures.",
+		first: []string{
+			"Open an example trace and see which layer retried and what the first attempt answered.",
+			"Check the target's error rate and rate limits for the time of the first attempts.",
+			"Compare the retry layer's total budget with the request's deadline.",
+		},
+		avoid: []string{
+			"Do not raise retry counts or timeouts: each adds load and hides more time.",
+			"Do not judge by the agent's own latency; it does not include the hidden time.",
+		},
+	},
+	"deadline_drift": {
+		title: "Agents believe they have more time than they do",
+		cause: "The remaining time that planners are told is greater than what is left until the request's deadline, so that work is started which cannot finish.",
+		first: []string{
+			"Check that the deadline travels as an instant and is not started anew in a child call.",
+			"Look for hidden time (failed attempts and backoffs) before the decision points of an example trace.",
+		},
+		avoid: []string{"Do not extend the budget before the drift is explained; the miss would only come later."},
+	},
+	"p95_spread": {
+		title: "P95 of inference time has become unsteady",
+		cause: "Inference time scatters far more than its baseline. This often comes minutes before timeouts: queues build up, or part of the capacity is slow.",
+		first: []string{
+			"See whether one endpoint, model or region carries the scatter.",
+			"Check for a deployment or a traffic change at the time the spread began.",
+			"Prepare to shed low-priority work or to fail over while requests still succeed.",
+		},
+		avoid: []string{"Do not wait for the error rate: requests still succeed at this stage.", "Do not add retries; they make a queue longer."},
+	},
+	"p95_surge": {
+		title: "P95 of inference time has surged",
+		cause: "The slowest twentieth of calls takes a multiple of the baseline, even if hardly any call fails yet.",
+		first: []string{
+			"See whether input or output tokens rose as well; longer work is not a fault.",
+			"Compare with declared timeouts: how far is P95 from the cap?",
+			"Route to another endpoint or model if one is slow alone.",
+		},
+		avoid: []string{"Do not lower timeouts below P95 now: that turns slow successes into failures and retries."},
+	},
+}
+
+// annotation returns the first of an alert's annotations that is set.
+func annotation(a Alert, keys ...string) string {
+	for _, k := range keys {
+		if v := a.Annotations[k]; v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// title is the heading of an alert.
+func title(a Alert) string {
+	if s := annotation(a, "summary"); s != "" {
+		return s
+	}
+	if d, ok := adviceFor[a.Detection]; ok {
+		return d.title
+	}
+	return words(a.Detection)
+}
+
+// detectionTitle names a detection in words.
+func detectionTitle(detection string) string {
+	if d, ok := adviceFor[detection]; ok {
+		return d.title
+	}
+	return words(detection)
+}
+
+func causeOf(a Alert) string {
+	if s := annotation(a, "cause", "likely_cause"); s != "" {
+		return s
+	}
+	return adviceFor[a.Detection].cause
+}
+
+// steps returns what to do first and what not to do, from the annotations or else from
+// what is known of the detection. The second values say whether they are general.
+func steps(a Alert) (first, avoid []string) {
+	d := adviceFor[a.Detection]
+	first, avoid = d.first, d.avoid
+	if s := annotation(a, "do_first", "action", "what_to_do"); s != "" {
+		first = lines(s)
+	}
+	if s := annotation(a, "do_not", "avoid", "what_not_to_do"); s != "" {
+		avoid = lines(s)
+	}
+	return first, avoid
+}
+
+// lines splits an annotation into its lines, without list marks.
+func lines(s string) []string {
+	var out []string
+	for _, l := range strings.Split(s, "\n") {
+		if l = strings.TrimSpace(strings.TrimLeft(strings.TrimSpace(l), "-*•")); l != "" {
+			out = append(out, l)
+		}
+	}
+	return out
+}
