@@ -7,7 +7,7 @@ import (
 	"driftline/internal/rows"
 )
 
-// agentTrace is a task of 12 operations and 40 spans: six streamed model calls, two of
+// agentTrace is a task of 12 operations below an agent, of 40 spans: six streamed model calls, two of
 // them tried twice, and six tools.
 func agentTrace() []Span {
 	spans := []Span{
@@ -32,7 +32,7 @@ func agentTrace() []Span {
 func BenchmarkAnalyze(b *testing.B) {
 	spans := agentTrace()
 	t := Trace{Spans: spans, Complete: true, Reason: rows.ReleaseRoot, Now: at(50)}
-	if res := Analyze(t, Options{}); len(res.Operations) != 12 || len(spans) != 40 {
+	if res := Analyze(t, Options{}); len(res.Operations) != 13 || len(spans) != 40 {
 		b.Fatalf("%d operations, %d spans", len(res.Operations), len(spans))
 	}
 	b.ReportAllocs()
