@@ -47,7 +47,7 @@ func (a *analysis) demoteWrappers() {
 			if p.Name == "claude_code.tool" {
 				p.class, p.kind = classPlain, ""
 				if !n.f.has(slotTool) {
-					n.f.val[slotTool] = p.f.val[slotTool]
+					n.f.set(slotTool, &p.f)
 				}
 			}
 		}

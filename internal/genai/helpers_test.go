@@ -65,7 +65,9 @@ func kv(key string, value any) Attr {
 	panic(fmt.Sprintf("value %T", value))
 }
 
-func ev(name string, t float64, attrs ...Attr) Event { return Event{Name: name, Time: at(t), Attrs: attrs} }
+func ev(name string, t float64, attrs ...Attr) Event {
+	return Event{Name: name, Time: at(t), Attrs: attrs}
+}
 
 // chat is a model call in the standard's words.
 func chat(id, parent, model string, from, to float64, options ...any) Span {

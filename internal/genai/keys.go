@@ -237,10 +237,15 @@ func carriesContent(key string) bool {
 // facts is what a list of attributes states: for each slot the value of its
 // best-ranked key, with that key's unit.
 type facts struct {
-	val  [numSlots]*Value
-	unit [numSlots]int64
-	rank [numSlots]uint8
+	at   [numSlots]uint8 // 1 + index in list; 0 where nothing is stated
 	seen keySet
+	list []fact
+}
+
+type fact struct {
+	val  *Value
+	unit int64
+	rank uint8
 }
 
 // keySet remembers which dialects' keys were seen.
@@ -260,29 +265,57 @@ func (f *facts) read(attrs []Attr, extra map[string]field) {
 		if a.Value.Type == ValueEmpty {
 			continue
 		}
-		if f.val[fd.slot] != nil && f.rank[fd.slot] <= fd.rank {
-			continue
+		next := fact{&a.Value, fd.unit, fd.rank}
+		switch k := f.at[fd.slot]; {
+		case k == 0 && len(f.list) < 255:
+			f.list = append(f.list, next)
+			f.at[fd.slot] = uint8(len(f.list))
+		case k > 0 && f.list[k-1].rank > fd.rank:
+			f.list[k-1] = next
 		}
-		f.val[fd.slot], f.unit[fd.slot], f.rank[fd.slot] = &a.Value, fd.unit, fd.rank
+	}
+}
+
+// val is the value stated for s, nil for none.
+func (f *facts) val(s slot) *Value {
+	if k := f.at[s]; k > 0 {
+		return f.list[k-1].val
+	}
+	return nil
+}
+
+// by is the rank and unit of the key that stated s, which must be stated.
+func (f *facts) by(s slot) (rank uint8, unit int64) {
+	t := &f.list[f.at[s]-1]
+	return t.rank, t.unit
+}
+
+// set states s as another span does.
+func (f *facts) set(s slot, from *facts) {
+	if from.has(s) && f.at[s] == 0 && len(f.list) < 255 {
+		f.list = append(f.list, from.list[from.at[s]-1])
+		f.at[s] = uint8(len(f.list))
 	}
 }
 
 func (f *facts) str(s slot) string {
-	if f.val[s] == nil {
+	v := f.val(s)
+	if v == nil {
 		return ""
 	}
-	v, _ := f.val[s].AsString()
-	return v
+	text, _ := v.AsString()
+	return text
 }
 
-func (f *facts) has(s slot) bool { return f.val[s] != nil }
+func (f *facts) has(s slot) bool { return f.at[s] > 0 }
 
 // num reads a whole number that is not negative.
 func (f *facts) num(s slot) (int64, bool) {
-	if f.val[s] == nil {
+	v := f.val(s)
+	if v == nil {
 		return 0, false
 	}
-	n, ok := f.val[s].AsInt()
+	n, ok := v.AsInt()
 	return n, ok && n >= 0
 }
 
@@ -296,11 +329,11 @@ func (f *facts) count(s slot) *int64 {
 
 // dur reads a duration or instant in nanoseconds by its key's unit.
 func (f *facts) dur(s slot) (int64, bool) {
-	v := f.val[s]
+	v := f.val(s)
 	if v == nil {
 		return 0, false
 	}
-	unit := f.unit[s]
+	_, unit := f.by(s)
 	if unit == unitByType {
 		unit = sec
 		if v.Type == ValueInt {

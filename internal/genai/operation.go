@@ -43,6 +43,13 @@ func (o *op) lastMember() int32 { return o.members[len(o.members)-1] }
 // buildOperations makes an operation of each chain of operation spans. Spans that are
 // roots of requests and agents themselves are not operations.
 func (a *analysis) buildOperations() {
+	count := 0
+	for i := range a.nodes {
+		if a.nodes[i].class.operation() && a.nodes[i].absorbed < 0 && a.nodes[i].prev < 0 {
+			count++
+		}
+	}
+	a.ops = make([]op, 0, count)
 	for i := range a.nodes {
 		n := &a.nodes[i]
 		if !n.class.operation() || n.absorbed >= 0 || n.prev >= 0 || a.isRequestAgent(int32(i)) {

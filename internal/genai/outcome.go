@@ -14,7 +14,7 @@ func (n *node) readError() {
 	if n.errType == "" && failed {
 		n.errType = clip(n.exceptionType(), maxErrorType)
 	}
-	if v := n.f.val[slotSuccess]; v != nil && n.f.seen&seenClaudeCode != 0 {
+	if v := n.f.val(slotSuccess); v != nil && n.f.seen&seenClaudeCode != 0 {
 		if ok, known := v.AsBool(); known && !ok {
 			failed = true
 		}
@@ -57,7 +57,7 @@ func (n *node) exceptionType() string {
 // finishReason is the first finish reason, or "error" if any of them is. Some write
 // the list as JSON text.
 func (n *node) finishReason() string {
-	v := n.f.val[slotFinish]
+	v := n.f.val(slotFinish)
 	if v == nil {
 		return ""
 	}

@@ -20,12 +20,12 @@ func sampleWeight(tracestate string, f *facts) float64 {
 	if w, ok := thresholdWeight(tracestate); ok {
 		return w
 	}
-	if v := f.val[slotSampleRate]; v != nil {
+	if v := f.val(slotSampleRate); v != nil {
 		if n, ok := v.AsFloat(); ok && n >= 1 && n < 1<<56 {
 			return n
 		}
 	}
-	if v := f.val[slotSampleRatio]; v != nil {
+	if v := f.val(slotSampleRatio); v != nil {
 		if p, ok := v.AsFloat(); ok && p > 0 && p <= 1 && 1/p < 1<<56 {
 			return 1 / p
 		}

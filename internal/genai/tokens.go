@@ -87,6 +87,9 @@ func endpoint(n *node) (address, region string) {
 		if from == "" {
 			from = n.f.str(slotURL)
 		}
+		if from == "" {
+			return "", clip(n.f.str(slotRegion), 64)
+		}
 		u, err := url.Parse(from)
 		if err != nil || u.Host == "" {
 			return "", clip(n.f.str(slotRegion), 64)

@@ -65,6 +65,11 @@ func newAnalysis(t *Trace, opt *Options) *analysis {
 	a := &analysis{t: t, opt: opt, extra: opt.extraKeys()}
 	spans := distinct(t.Spans)
 	a.nodes = make([]node, len(spans))
+	total := 0
+	for _, s := range spans {
+		total += len(s.Attrs)
+	}
+	arena := make([]fact, 0, total)
 	a.byID = make(map[string]int32, len(spans))
 	for i, s := range spans {
 		n := &a.nodes[i]
@@ -77,7 +82,10 @@ func newAnalysis(t *Trace, opt *Options) *analysis {
 			a.skewed++
 		}
 		n.parent, n.opParent, n.op, n.req, n.absorbed, n.next, n.prev = -1, -1, -1, -1, -1, -1, -1
+		from := len(arena)
+		n.f.list = arena[from:from:min(from+len(s.Attrs), total)]
 		n.f.read(s.Attrs, a.extra)
+		arena = arena[:from+len(n.f.list)]
 		v := classify(s, &n.f)
 		n.class, n.kind = v.class, v.kind
 		n.readError()

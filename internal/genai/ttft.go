@@ -172,7 +172,7 @@ func (a *analysis) sources(member int32) []*node {
 func streamFlag(sources []*node) string {
 	flag := rows.StreamUnknown
 	for _, n := range sources {
-		if v := n.f.val[slotStream]; v != nil {
+		if v := n.f.val(slotStream); v != nil {
 			if b, ok := v.AsBool(); ok && b {
 				return rows.StreamYes
 			} else if ok {
@@ -204,7 +204,10 @@ func (a *analysis) statedFirst(o *op, sources []*node) (at int64, server, flagge
 		}
 		if x >= 0 && at < 0 {
 			at, server = x, n.Kind == KindServer && n.end >= x
-			flagged = n.f.unit[slotTTFT] == sec && n.f.rank[slotTTFT] == 0 && n.f.has(slotTTFT)
+			if n.f.has(slotTTFT) {
+				rank, _ := n.f.by(slotTTFT)
+				flagged = rank == 0
+			}
 		}
 	}
 	return at, server, flagged
