@@ -167,15 +167,16 @@ func (s *Store) Budgets(ctx context.Context, from, to time.Time) ([]Budget, erro
 	}, nil)
 }
 
-// IngestLag is how long after its end an operation is stored: the 95th percentile
-// over operations that ended in [from, to), by the exporter's clock, and how many
-// there were. Negative lags, from clocks that disagree, count as zero.
+// IngestLag is how long after its end a request is stored: the 95th percentile over
+// requests that ended in [from, to), by the exporter's clock, and how many there
+// were. Only requests released because their root came count: others are late by
+// the processor's own wait. Negative lags, from clocks that disagree, count as zero.
 func (s *Store) IngestLag(ctx context.Context, from, to time.Time) (time.Duration, uint64, error) {
 	type lag struct {
 		ms int64
 		n  uint64
 	}
-	sql := "SELECT toInt64(ifNotFinite(quantileExact(0.95)(greatest(dateDiff('millisecond', ended_at, ingested_at), 0)), 0)), count() FROM " + s.db + ".operations WHERE " + endedBetween
+	sql := "SELECT toInt64(ifNotFinite(quantileExact(0.95)(greatest(dateDiff('millisecond', ended_at, ingested_at), 0)), 0)), count() FROM " + s.db + ".requests WHERE " + endedBetween + " AND release_reason = 'root' AND NOT late_fragment"
 	got, err := query(ctx, s, "the ingest lag", sql, between(from, to), func(l *lag) []any { return []any{&l.ms, &l.n} }, nil)
 	if err != nil || len(got) == 0 {
 		return 0, 0, err

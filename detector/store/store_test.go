@@ -38,6 +38,7 @@ func TestReads(t *testing.T) {
 		r := &rows.Request{RequestID: "r", Steps: 4, Operations: 8, Attempts: ptr(uint32(9)), Retries: ptr(uint32(i % 3))}
 		r.ServiceName, r.TraceID, r.Revision, r.Agent, r.Kind, r.Outcome, r.SampleWeight = "shop", trace, 1, "planner", rows.KindAgent, rows.OutcomeOK, 1
 		r.EndedAt, r.StartedAt, r.UserTimeNS = end.UnixNano(), end.Add(-20*time.Second).UnixNano(), int64(20e9)
+		r.ReleaseReason = rows.ReleaseRoot
 		r.BudgetNS, r.DriftNS, r.DeadlineMissed = ptr(int64(60e9)), ptr(int64(i)*1e9), ptr(i == 3)
 		r.HiddenTotalNS = ptr(int64(i) * 1e9)
 		g := &rows.Segment{RequestID: "r", RequestEndedAt: end.UnixNano(), Kind: rows.SegmentTool, StartedAt: r.StartedAt, DurationNS: 20e9}

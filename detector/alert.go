@@ -1,0 +1,196 @@
+package detector
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"driftline/detector/store"
+)
+
+// States of an alert.
+const (
+	Pending  = "pending"
+	Firing   = "firing"
+	Resolved = "resolved"
+)
+
+// Alert is one alert at one transition, as notifiers get it.
+type Alert struct {
+	// Fingerprint is stable for a detection and a slice; Transition counts the
+	// alert's changes of state from 1.
+	Fingerprint string `json:"fingerprint"`
+	Transition  uint32 `json:"transition"`
+	Detection   string `json:"detection"`
+	// State is pending, firing or resolved. A resolved alert without FiredAt was
+	// pending and lapsed; it is stored and not sent.
+	State       string            `json:"state"`
+	Severity    string            `json:"severity"`
+	Shadow      bool              `json:"shadow,omitempty"`
+	Slice       Slice             `json:"slice"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+	// At is when the transition was decided.
+	At time.Time `json:"at"`
+	// StartsAt is the start of the first window that breached.
+	StartsAt time.Time `json:"starts_at"`
+	// FiredAt and ResolvedAt are zero until then.
+	FiredAt    time.Time `json:"fired_at"`
+	ResolvedAt time.Time `json:"resolved_at"`
+	// EndsAt is, for receivers that expire alerts, when this one ends unless it is
+	// sent again; for a resolved alert it is ResolvedAt.
+	EndsAt    time.Time     `json:"ends_at"`
+	Value     float64       `json:"value"`
+	Threshold float64       `json:"threshold"`
+	Baseline  float64       `json:"baseline"`
+	Unit      string        `json:"unit"`
+	Window    time.Duration `json:"window_ns"`
+	Samples   uint64        `json:"samples"`
+	Evidence  Evidence      `json:"evidence"`
+	// Resend says that nothing changed: the alert is repeated before EndsAt. Receivers
+	// that do not expire alerts ignore it.
+	Resend bool `json:"-"`
+}
+
+// Key is the idempotency key of a notification: an alert may be sent more than
+// once with one key, and receivers may drop the repeats.
+func (a Alert) Key() string { return fmt.Sprintf("%s-%d", a.Fingerprint, a.Transition) }
+
+// Notifier sends alerts somewhere. Notify gets them oldest first and either takes
+// all, or returns an error and gets all of them again in a later round.
+type Notifier interface {
+	Notify(ctx context.Context, alerts []Alert) error
+	// Name is stable and distinct among the notifiers of one engine.
+	Name() string
+}
+
+// Fingerprint identifies a detection on a slice.
+func Fingerprint(detection string, s Slice) string {
+	sum := sha256.Sum256([]byte(detection + "\x00" + sliceKey(s)))
+	return hex.EncodeToString(sum[:8])
+}
+
+// maxLabel bounds a label's value in bytes.
+const maxLabel = 200
+
+func bounded(s string) string {
+	if len(s) <= maxLabel {
+		return s
+	}
+	s = s[:maxLabel]
+	for !utf8.ValidString(s) {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+func labels(detection, severity string, s Slice) map[string]string {
+	out := map[string]string{"alertname": detection, "severity": severity, "service": bounded(s.Service)}
+	for k, v := range map[string]string{"agent": s.Agent, "kind": s.Kind, "target": s.Target, "stream": s.Stream} {
+		if v != "" {
+			out[k] = bounded(v)
+		}
+	}
+	return out
+}
+
+// advice is what to do first and what not to do.
+var advice = map[string]struct{ title, first, not string }{
+	RetryBimodality: {"Retries hide latency from the agent",
+		"Open an example trace and see which calls are retried and why; lower concurrency or raise the backend's limit if the failed attempts are overload, fix the tool if they are errors.",
+		"Do not raise retries or timeouts: that hides more time below the agent."},
+	DeadlineDrift: {"Planners work with a stale deadline",
+		"See in an example trace which step's failed attempts and backoff the planner did not see; pass the absolute deadline down and cap retries by what is left.",
+		"Do not raise the request budget: the gap grows with retries, not with the budget."},
+	P95Spread: {"Inference time has become uneven",
+		"Compare endpoints, regions and service versions of slow and fast calls in the examples; look at the backend's queue.",
+		"Do not retry slow calls harder: it adds load to a backend that queues."},
+	P95Surge: {"P95 of inference time has surged",
+		"Check the backend's load, queue and recent deployments; shed or delay low-priority work while requests still succeed.",
+		"Do not lower timeouts below the present P95: calls that would succeed are then killed and retried."},
+	Alert504: {"Requests end with HTTP 504", "See the earlier alerts of this agent for the cause.", "Do not only raise the gateway's timeout."},
+	PipelineHealth: {"driftline does not see traffic",
+		"Check the collector, the exporter's queue and ClickHouse; no other alert can be trusted or cleared until data is back.",
+		"Do not read the silence of other alerts as recovery."},
+}
+
+func (c Config) annotations(v Verdict, fingerprint string) map[string]string {
+	a := advice[v.Detection]
+	out := map[string]string{
+		"summary":  fmt.Sprintf("%s: %s in %s", a.title, v.Slice, v.Slice.Service),
+		"cause":    v.Cause,
+		"do_first": a.first,
+		"do_not":   a.not,
+	}
+	if v.Detection == PipelineHealth {
+		out["summary"] = fmt.Sprintf("%s: %s", a.title, v.Slice.Service)
+	}
+	out["description"] = fmt.Sprintf("%s. Window %s to %s UTC (%s), %d samples, %s.", v.Text, v.From.UTC().Format("15:04"), v.To.UTC().Format("15:04"),
+		short(v.To.Sub(v.From)), v.Samples, v.numbers())
+	if len(v.Evidence.Notes) > 0 {
+		out["description"] += " Note: " + strings.Join(v.Evidence.Notes, "; ") + "."
+	}
+	if len(v.Evidence.TraceIDs) > 0 {
+		out["trace_ids"] = strings.Join(v.Evidence.TraceIDs, " ")
+	}
+	if c.RunbookURL != "" {
+		out["runbook_url"] = c.RunbookURL + "#" + v.Detection
+	}
+	if c.EvidenceURL != "" {
+		out["evidence_url"] = c.EvidenceURL + fingerprint
+	}
+	if c.DashboardURL != "" {
+		sep := "?"
+		if strings.Contains(c.DashboardURL, "?") {
+			sep = "&"
+		}
+		out["dashboard_url"] = c.DashboardURL + sep + url.Values{"var-service": {v.Slice.Service}, "var-agent": {v.Slice.Agent}}.Encode()
+	}
+	return out
+}
+
+// short writes a duration without trailing zero parts: 5m, not 5m0s.
+func short(d time.Duration) string {
+	s := d.Round(time.Second).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// numbers states value, threshold and baseline in their unit.
+func (v Verdict) numbers() string {
+	if v.Unit == "1" {
+		return fmt.Sprintf("value %.1f %%, threshold %.1f %%, baseline %.1f %%", 100*v.Value, 100*v.Threshold, 100*v.Baseline)
+	}
+	return fmt.Sprintf("value %.0f %s, threshold %.0f %s, baseline %.0f %s", v.Value, v.Unit, v.Threshold, v.Unit, v.Baseline, v.Unit)
+}
+
+// row is the alert as it is stored.
+func (a Alert) row(version uint64) (store.AlertRow, error) {
+	evidence, err := json.Marshal(a.Evidence)
+	if err != nil {
+		return store.AlertRow{}, fmt.Errorf("evidence of alert %s: %w", a.Key(), err)
+	}
+	r := store.AlertRow{Fingerprint: a.Fingerprint, Transition: a.Transition, At: a.At, Detection: a.Detection, State: a.State, Severity: a.Severity, Shadow: a.Shadow,
+		Slice: a.Slice, StartedAt: a.StartsAt, Value: a.Value, Threshold: a.Threshold, Baseline: a.Baseline, Unit: a.Unit, Window: a.Window, Samples: a.Samples,
+		Labels: a.Labels, Annotations: a.Annotations, Evidence: string(evidence), Version: version}
+	if !a.FiredAt.IsZero() {
+		at := a.FiredAt
+		r.FiredAt = &at
+	}
+	if !a.ResolvedAt.IsZero() {
+		at := a.ResolvedAt
+		r.ResolvedAt = &at
+	}
+	return r, nil
+}

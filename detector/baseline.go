@@ -1,0 +1,331 @@
+package detector
+
+import (
+	"math"
+	"sort"
+	"time"
+
+	"driftline/detector/stats"
+	"driftline/detector/store"
+)
+
+// OperationBaseline is what was normal for a slice of operations.
+type OperationBaseline struct {
+	// Blocks is how many clean blocks stand behind it.
+	Blocks int
+	// P95MS and the spreads are medians over blocks, so that a few bad blocks do not
+	// move them. SpreadMS is the robust SD, TailMS (P95 - P50) / 1.645.
+	P95MS    float64
+	P50MS    float64
+	SpreadMS float64
+	TailMS   float64
+	// Scatter is the movement of the minutes' P95; Windows is 0 when unknown.
+	Scatter stats.Spread
+	// LogP95 and LogP95SD are median and 1.4826 MAD of the minutes' log P95.
+	LogP95   float64
+	LogP95SD float64
+	Minutes  int
+	// Pooled holds all inference times of the clean blocks.
+	Pooled *stats.Hist
+	// Known counts operations that know their attempts, Retried those with retries.
+	Known   uint64
+	Retried uint64
+	// DeadlineKnown and DeadlineMissed count operations.
+	DeadlineKnown  uint64
+	DeadlineMissed uint64
+}
+
+// StratumBaseline is what was normal for requests of one step stratum.
+type StratumBaseline struct {
+	N     uint64
+	Drift *stats.Hist
+}
+
+// RequestBaseline is what was normal for an agent's requests.
+type RequestBaseline struct {
+	Blocks         int
+	Operations     uint64
+	Attempts       uint64
+	Unknown        uint64
+	DeadlineKnown  uint64
+	DeadlineMissed uint64
+	Strata         map[string]*StratumBaseline
+	// PerMinute is the median number of requests per minute over all blocks.
+	PerMinute float64
+}
+
+// opBlock and reqBlock are one block of a slice.
+type opBlock struct {
+	n, known, retried uint64
+	deadline, missed  uint64
+	inference         *stats.Hist
+	minutes           []*stats.Hist
+}
+
+type reqBlock struct {
+	n, operations, attempts, unknown uint64
+	deadline, missed                 uint64
+	strata                           map[string]*StratumBaseline
+}
+
+// Interval is a stretch of time that is not normal; a zero To is still open.
+type Interval struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+}
+
+// scope is what an incident keeps out of the baseline: all slices of an agent,
+// because tools, models and requests of one agent move together.
+type scope struct{ Service, Agent string }
+
+// Baselines holds the blocks of the baseline window. What it says depends on the
+// blocks' content and the incidents alone, not on when they were loaded.
+type Baselines struct {
+	cfg       Config
+	ops       map[Slice]map[int64]*opBlock
+	reqs      map[Slice]map[int64]*reqBlock
+	loaded    map[int64]bool
+	incidents map[scope][]Interval
+	opCache   map[Slice]OperationBaseline
+	reqCache  map[Slice]RequestBaseline
+}
+
+// NewBaselines returns an empty set.
+func NewBaselines(cfg Config) *Baselines {
+	b := &Baselines{cfg: cfg, ops: map[Slice]map[int64]*opBlock{}, reqs: map[Slice]map[int64]*reqBlock{}, loaded: map[int64]bool{}}
+	b.changed()
+	return b
+}
+
+func (b *Baselines) changed() {
+	b.opCache, b.reqCache = map[Slice]OperationBaseline{}, map[Slice]RequestBaseline{}
+}
+
+func (b *Baselines) blockOf(t time.Time) int64 {
+	return t.Truncate(b.cfg.BlockLength).Unix()
+}
+
+// Missing lists the starts of blocks that the baseline for a window ending at
+// watermark needs and that are not loaded, oldest first. Blocks that reach into
+// the long window are not needed: what is judged must not be its own baseline.
+func (b *Baselines) Missing(watermark time.Time) []time.Time {
+	last := watermark.Add(-b.cfg.LongWindow).Truncate(b.cfg.BlockLength)
+	first := last.Add(-b.cfg.BaselineWindow)
+	var out []time.Time
+	for at := first; at.Before(last); at = at.Add(b.cfg.BlockLength) {
+		if !b.loaded[at.Unix()] {
+			out = append(out, at)
+		}
+	}
+	return out
+}
+
+// Forget drops blocks that hold one of the minutes (Unix seconds), because rows
+// of theirs arrived late, and blocks older than the baseline window.
+func (b *Baselines) Forget(watermark time.Time, minutes []int64) {
+	drop := map[int64]bool{}
+	for _, m := range minutes {
+		if at := b.blockOf(time.Unix(m, 0).UTC()); b.loaded[at] {
+			drop[at] = true
+		}
+	}
+	oldest := watermark.Add(-b.cfg.LongWindow).Truncate(b.cfg.BlockLength).Add(-b.cfg.BaselineWindow).Unix()
+	for at := range b.loaded {
+		if at < oldest {
+			drop[at] = true
+		}
+	}
+	if len(drop) == 0 {
+		return
+	}
+	for at := range drop {
+		delete(b.loaded, at)
+		dropBlock(b.ops, at)
+		dropBlock(b.reqs, at)
+	}
+	b.changed()
+}
+
+func dropBlock[B any](m map[Slice]map[int64]B, at int64) {
+	for s, blocks := range m {
+		if delete(blocks, at); len(blocks) == 0 {
+			delete(m, s)
+		}
+	}
+}
+
+// Load puts the minutes of [from, to), whole blocks, into the baseline.
+func (b *Baselines) Load(from, to time.Time, ops []store.OperationMinute, reqs []store.RequestMinute) {
+	for at := from.Truncate(b.cfg.BlockLength); at.Before(to); at = at.Add(b.cfg.BlockLength) {
+		b.loaded[at.Unix()] = true
+	}
+	for i := range ops {
+		m := &ops[i]
+		k := block(b.ops, m.Slice, b.blockOf(m.Minute), func() *opBlock { return &opBlock{inference: &stats.Hist{}} })
+		k.n, k.known, k.retried = k.n+m.N, k.known+m.Known, k.retried+m.Retried
+		k.deadline, k.missed = k.deadline+m.DeadlineKnown, k.missed+m.DeadlineMissed
+		k.inference.Merge(m.Inference.Hist)
+		k.minutes = append(k.minutes, m.Inference.Hist)
+	}
+	for i := range reqs {
+		m := &reqs[i]
+		k := block(b.reqs, m.Slice, b.blockOf(m.Minute), func() *reqBlock { return &reqBlock{strata: map[string]*StratumBaseline{}} })
+		k.n, k.operations, k.attempts, k.unknown = k.n+m.N, k.operations+m.Operations, k.attempts+m.Attempts, k.unknown+m.AttemptsUnknown
+		k.deadline, k.missed = k.deadline+m.DeadlineKnown, k.missed+m.DeadlineMissed
+		s := k.strata[m.Steps]
+		if s == nil {
+			s = &StratumBaseline{Drift: &stats.Hist{}}
+			k.strata[m.Steps] = s
+		}
+		s.N += m.Drift.N
+		s.Drift.Merge(m.Drift.Hist)
+	}
+	b.changed()
+}
+
+func block[B any](m map[Slice]map[int64]*B, s Slice, at int64, fresh func() *B) *B {
+	if m[s] == nil {
+		m[s] = map[int64]*B{}
+	}
+	if m[s][at] == nil {
+		m[s][at] = fresh()
+	}
+	return m[s][at]
+}
+
+// SetIncidents replaces what is kept out.
+func (b *Baselines) SetIncidents(incidents map[scope][]Interval) {
+	b.incidents = incidents
+	b.changed()
+}
+
+// clean says whether a block is free of incidents. An incident counts for at most
+// MaxExclusion: a level that lasts longer becomes the new normal.
+func (b *Baselines) clean(s Slice, at int64) bool {
+	from := time.Unix(at, 0).UTC()
+	to := from.Add(b.cfg.BlockLength)
+	for _, i := range b.incidents[scope{s.Service, s.Agent}] {
+		end := i.From.Add(b.cfg.MaxExclusion)
+		if !i.To.IsZero() && i.To.Before(end) {
+			end = i.To
+		}
+		if i.From.Before(to) && from.Before(end) {
+			return false
+		}
+	}
+	return true
+}
+
+// usable lists the clean blocks of a slice that lie before the long window.
+func usable[B any](b *Baselines, blocks map[int64]*B, s Slice) []*B {
+	starts := make([]int64, 0, len(blocks))
+	for at := range blocks {
+		if b.clean(s, at) {
+			starts = append(starts, at)
+		}
+	}
+	sort.Slice(starts, func(i, j int) bool { return starts[i] < starts[j] })
+	out := make([]*B, len(starts))
+	for i, at := range starts {
+		out[i] = blocks[at]
+	}
+	return out
+}
+
+func median(xs []float64) float64 {
+	m, err := stats.Median(xs)
+	if err != nil {
+		return 0
+	}
+	return m
+}
+
+// minPerBlock is how many inference times a block needs for a P95 of its own, and
+// minPerMinute a minute.
+const (
+	minPerBlock  = 50
+	minPerMinute = 50
+)
+
+// Operation is the baseline of a slice of operations; without history it is zero.
+func (b *Baselines) Operation(s Slice) OperationBaseline {
+	if c, ok := b.opCache[s]; ok {
+		return c
+	}
+	out := OperationBaseline{Pooled: &stats.Hist{}}
+	var p50s, p95s, sds, tails, logs []float64
+	var raw, sampling, corrected []float64
+	for _, k := range usable(b, b.ops[s], s) {
+		out.Known, out.Retried = out.Known+k.known, out.Retried+k.retried
+		out.DeadlineKnown, out.DeadlineMissed = out.DeadlineKnown+k.deadline, out.DeadlineMissed+k.missed
+		out.Pooled.Merge(k.inference)
+		for _, m := range k.minutes {
+			if p, err := m.Quantile(0.95); err == nil && m.N() >= minPerMinute && p > 0 {
+				logs = append(logs, math.Log(p))
+			}
+		}
+		if k.inference.N() < minPerBlock {
+			continue
+		}
+		out.Blocks++
+		p50, _ := k.inference.Quantile(0.5)
+		p95, _ := k.inference.Quantile(0.95)
+		p50s, p95s, tails = append(p50s, p50), append(p95s, p95), append(tails, tailMS(p50, p95))
+		if sd, err := k.inference.RobustSD(stats.Linear); err == nil {
+			sds = append(sds, sd)
+		}
+		if sp, err := stats.P95Spread(k.minutes, stats.SpreadConfig{MinPerWindow: minPerMinute, MinWindows: 5}); err == nil {
+			raw, sampling, corrected = append(raw, sp.RawSD), append(sampling, sp.SamplingSD), append(corrected, sp.CorrectedSD)
+			out.Scatter.Windows += sp.Windows
+		}
+	}
+	out.P50MS, out.P95MS, out.SpreadMS, out.TailMS = median(p50s), median(p95s), median(sds), median(tails)
+	out.Scatter.RawSD, out.Scatter.SamplingSD, out.Scatter.CorrectedSD = median(raw), median(sampling), median(corrected)
+	if m, mad, err := stats.MAD(logs); err == nil {
+		out.LogP95, out.LogP95SD, out.Minutes = m, 1.4826*mad, len(logs)
+	}
+	b.opCache[s] = out
+	return out
+}
+
+// tailMS is the upper half's spread as a standard deviation: what the distance of
+// P95 from the median would be 1.645 of, in a normal distribution.
+func tailMS(p50, p95 float64) float64 { return math.Max(0, p95-p50) / 1.6448536269514722 }
+
+// Request is the baseline of an agent's requests; without history it is zero.
+func (b *Baselines) Request(s Slice) RequestBaseline {
+	if c, ok := b.reqCache[s]; ok {
+		return c
+	}
+	out := RequestBaseline{Strata: map[string]*StratumBaseline{}}
+	var rates []float64
+	for _, k := range usable(b, b.reqs[s], s) {
+		out.Blocks++
+		out.Operations, out.Attempts, out.Unknown = out.Operations+k.operations, out.Attempts+k.attempts, out.Unknown+k.unknown
+		out.DeadlineKnown, out.DeadlineMissed = out.DeadlineKnown+k.deadline, out.DeadlineMissed+k.missed
+		rates = append(rates, float64(k.n)/b.cfg.BlockLength.Minutes())
+		for name, st := range k.strata {
+			o := out.Strata[name]
+			if o == nil {
+				o = &StratumBaseline{Drift: &stats.Hist{}}
+				out.Strata[name] = o
+			}
+			o.N += st.N
+			o.Drift.Merge(st.Drift)
+		}
+	}
+	out.PerMinute = median(rates)
+	b.reqCache[s] = out
+	return out
+}
+
+// services gives the requests per minute that each service had, over its agents.
+func (b *Baselines) services() map[string]float64 {
+	out := map[string]float64{}
+	for s := range b.reqs {
+		if r := b.Request(s); r.Blocks >= b.cfg.MinBlocks {
+			out[s.Service] += r.PerMinute
+		}
+	}
+	return out
+}

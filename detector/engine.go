@@ -1,0 +1,327 @@
+package detector
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+
+	"driftline/detector/rollup"
+	"driftline/detector/store"
+	"driftline/internal/clock"
+)
+
+// Store is what the engine reads and keeps; *store.Store is one.
+type Store interface {
+	OperationCells(ctx context.Context, from, to time.Time) ([]store.OperationCell, error)
+	RequestCells(ctx context.Context, from, to time.Time) ([]store.RequestCell, error)
+	OperationHistory(ctx context.Context, from, to time.Time) ([]store.OperationMinute, error)
+	RequestHistory(ctx context.Context, from, to time.Time) ([]store.RequestMinute, error)
+	Budgets(ctx context.Context, from, to time.Time) ([]store.Budget, error)
+	IngestLag(ctx context.Context, from, to time.Time) (time.Duration, uint64, error)
+	Examples(ctx context.Context, s Slice, from, to time.Time, order store.ExampleOrder, limit int) ([]store.Example, error)
+	SaveAlerts(ctx context.Context, alerts []store.AlertRow) error
+	LoadState(ctx context.Context, key string) (string, bool, error)
+	SaveState(ctx context.Context, key, state string, version uint64) error
+}
+
+// Roller brings the rollups up to date; *rollup.Job is one.
+type Roller interface {
+	Run(ctx context.Context, now time.Time) (rollup.Stats, error)
+}
+
+// stateKey is the engine's key in detector_state.
+const stateKey = "engine/book"
+
+// Engine runs rounds in event time.
+type Engine struct {
+	cfg       Config
+	store     Store
+	roller    Roller
+	notifiers []Notifier
+	clock     clock.Clock
+	log       *slog.Logger
+	metrics   *metrics
+
+	mu        sync.Mutex
+	book      *book
+	baselines *Baselines
+	lastOK    time.Time
+	unsaved   []store.AlertRow
+	ready     atomic.Bool
+}
+
+// Option changes how an engine is made.
+type Option func(*Engine) error
+
+// WithLogger sets where the engine logs; by default it does not.
+func WithLogger(l *slog.Logger) Option { return func(e *Engine) error { e.log = l; return nil } }
+
+// WithMeter sets where the engine's metrics go; by default nowhere.
+func WithMeter(m metric.Meter) Option {
+	return func(e *Engine) (err error) { e.metrics, err = newMetrics(m); return err }
+}
+
+// New makes an engine. It reports all mistakes of the configuration at once, and
+// two notifiers of one name. It reads nothing before the first round.
+func New(cfg Config, st Store, roller Roller, notifiers []Notifier, clk clock.Clock, opts ...Option) (*Engine, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for _, n := range notifiers {
+		if names[n.Name()] {
+			return nil, fmt.Errorf("two notifiers are named %q: give each a name of its own", n.Name())
+		}
+		names[n.Name()] = true
+	}
+	e := &Engine{cfg: cfg, store: st, roller: roller, notifiers: notifiers, clock: clk, log: slog.New(slog.DiscardHandler), baselines: NewBaselines(cfg)}
+	if err := WithMeter(noop.NewMeterProvider().Meter("driftline"))(e); err != nil {
+		return nil, err
+	}
+	for _, o := range opts {
+		if err := o(e); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+// Ready says whether the stored state has been loaded and a round has been run.
+func (e *Engine) Ready() bool { return e.ready.Load() }
+
+// Run evaluates each interval until ctx ends, and returns after the last round.
+func (e *Engine) Run(ctx context.Context) {
+	stop := e.clock.Every(e.cfg.Interval, func(now time.Time) {
+		if ctx.Err() != nil {
+			return
+		}
+		if _, err := e.Evaluate(ctx, now); err != nil && ctx.Err() == nil {
+			e.log.Error("evaluation failed; it is tried again in the next round", "error", err)
+		}
+	})
+	<-ctx.Done()
+	stop()
+}
+
+// Round is what one evaluation found.
+type Round struct {
+	// Watermark is the end of the windows judged.
+	Watermark time.Time
+	Verdicts  []Verdict
+	// Changes are the alerts that changed state or severity, pending ones included.
+	Changes []Alert
+	Rollup  rollup.Stats
+}
+
+// Evaluate runs one round as of now. After an error nothing is lost: what could
+// not be read, stored or sent is tried again in the next round.
+func (e *Engine) Evaluate(ctx context.Context, now time.Time) (Round, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	started := time.Now()
+	if e.lastOK.IsZero() {
+		e.lastOK = now
+	}
+	round, err := e.evaluate(ctx, now)
+	if err == nil {
+		e.lastOK = now
+		e.ready.Store(true)
+	} else if e.book != nil {
+		err = errors.Join(err, e.blind(ctx, now, &round))
+	}
+	e.metrics.round(ctx, time.Since(started), err)
+	if e.book != nil {
+		e.metrics.state(ctx, e.book)
+	}
+	return round, err
+}
+
+func (e *Engine) evaluate(ctx context.Context, now time.Time) (Round, error) {
+	var round Round
+	if err := e.load(ctx); err != nil {
+		return round, err
+	}
+	st, err := e.roller.Run(ctx, now)
+	round.Rollup = st
+	e.metrics.dirty.Add(ctx, int64(st.DirtyMinutes))
+	e.metrics.tooOld.Add(ctx, int64(st.TooOld))
+	if err != nil {
+		return round, err
+	}
+	delay, err := e.delay(ctx, now)
+	if err != nil {
+		return round, err
+	}
+	w := now.Add(-delay).Truncate(time.Minute)
+	round.Watermark = w
+	e.metrics.delay.Record(ctx, now.Sub(w).Seconds())
+	for _, minutes := range st.Touched {
+		e.baselines.Forget(w, minutes)
+	}
+	if err := e.loadBaselines(ctx, w); err != nil {
+		return round, err
+	}
+	if round.Verdicts, err = e.judge(ctx, w); err != nil {
+		return round, err
+	}
+	e.metrics.judged(ctx, round.Verdicts)
+	dirty := e.live(ctx, now, append(round.Verdicts, seeing(w)), &round)
+	if err := e.persist(ctx, now, dirty); err != nil {
+		return round, err
+	}
+	return round, e.notify(ctx, now)
+}
+
+// live moves the alerts on and reports whether the book changed.
+func (e *Engine) live(ctx context.Context, now time.Time, verdicts []Verdict, round *Round) bool {
+	var changes []*Alert
+	dirty := false
+	for _, v := range verdicts {
+		if v.Level == Breach {
+			v.Evidence.TraceIDs = e.examples(ctx, v)
+		}
+		change, d := e.book.observe(e.cfg, v, now)
+		dirty = dirty || d
+		if change != nil {
+			changes = append(changes, change)
+		}
+	}
+	expired, d := e.book.expire(e.cfg, now)
+	dirty = dirty || d
+	for _, c := range append(changes, expired...) {
+		round.Changes = append(round.Changes, *c)
+		e.book.post(e.ends(*c, now), e.names())
+		row, err := c.row(0)
+		if err != nil {
+			e.log.Error("an alert cannot be stored", "alert", c.Key(), "error", err)
+			continue
+		}
+		e.unsaved = append(e.unsaved, row)
+		e.log.Info("alert "+c.State, "alert", c.Key(), "detection", c.Detection, "slice", c.Slice.String(), "service", c.Slice.Service, "severity", c.Severity, "shadow", c.Shadow)
+	}
+	if dirty {
+		e.baselines.SetIncidents(e.book.excluded())
+	}
+	return dirty
+}
+
+// ends sets when receivers may forget an alert.
+func (e *Engine) ends(a Alert, now time.Time) Alert {
+	if a.State == Resolved {
+		a.EndsAt = a.ResolvedAt
+	} else {
+		a.EndsAt = now.Add(e.cfg.EndsAfter)
+	}
+	return a
+}
+
+func (e *Engine) names() []string {
+	out := make([]string, len(e.notifiers))
+	for i, n := range e.notifiers {
+		out[i] = n.Name()
+	}
+	return out
+}
+
+var exampleOrder = map[string]store.ExampleOrder{RetryBimodality: store.ByHidden, DeadlineDrift: store.ByDrift, P95Spread: store.ByUserTime,
+	P95Surge: store.ByUserTime, Alert504: store.By504}
+
+// examples finds traces for a verdict that will change its alert. An alert without
+// examples is better than none, so an error is only logged.
+func (e *Engine) examples(ctx context.Context, v Verdict) []string {
+	order, ok := exampleOrder[v.Detection]
+	t := e.book.Tracks[Fingerprint(v.Detection, v.Slice)]
+	if !ok || t != nil && t.Alert.State == Firing && (t.Alert.Severity == v.Severity || v.Severity != Critical) {
+		return nil
+	}
+	found, err := e.store.Examples(ctx, v.Slice, v.From, v.To, order, 3)
+	if err != nil {
+		e.log.Warn("no example traces", "detection", v.Detection, "slice", v.Slice.String(), "error", err)
+		return nil
+	}
+	ids := make([]string, len(found))
+	for i, x := range found {
+		ids[i] = x.TraceID
+	}
+	return ids
+}
+
+// load reads the stored book before the first round.
+func (e *Engine) load(ctx context.Context) error {
+	if e.book != nil {
+		return nil
+	}
+	text, ok, err := e.store.LoadState(ctx, stateKey)
+	if err != nil {
+		return err
+	}
+	b := newBook()
+	if ok {
+		if err := json.Unmarshal([]byte(text), b); err != nil {
+			return fmt.Errorf("the detector's stored state is not readable: delete key %q from detector_state to start without it: %w", stateKey, err)
+		}
+		if b.Tracks == nil {
+			b.Tracks = map[string]*track{}
+		}
+	}
+	e.book = b
+	e.baselines.SetIncidents(b.excluded())
+	return nil
+}
+
+// persist stores changed alerts and then the book, with its outbox. Alerts are sent
+// only after that, so that a crash repeats a notification and never loses one.
+func (e *Engine) persist(ctx context.Context, now time.Time, dirty bool) error {
+	if !dirty && len(e.unsaved) == 0 {
+		return nil
+	}
+	version := e.nextVersion(now)
+	for i := range e.unsaved {
+		e.unsaved[i].Version = version
+	}
+	if err := e.store.SaveAlerts(ctx, e.unsaved); err != nil {
+		return err
+	}
+	if err := e.saveBook(ctx, now); err != nil {
+		return err
+	}
+	e.unsaved = nil
+	return nil
+}
+
+func (e *Engine) nextVersion(now time.Time) uint64 {
+	return max(e.book.Version+1, uint64(max(now.UnixMilli(), 0))<<8)
+}
+
+func (e *Engine) saveBook(ctx context.Context, now time.Time) error {
+	e.book.Version = e.nextVersion(now)
+	text, err := json.Marshal(e.book)
+	if err != nil {
+		return fmt.Errorf("write the detector's state: %w", err)
+	}
+	return e.store.SaveState(ctx, stateKey, string(text), e.book.Version)
+}
+
+// Active lists the alerts that are pending or firing, for pages.
+func (e *Engine) Active() []Alert {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var out []Alert
+	if e.book == nil {
+		return nil
+	}
+	for _, fp := range e.book.fingerprints() {
+		if a := e.book.Tracks[fp].Alert; a.State == Pending || a.State == Firing {
+			out = append(out, a)
+		}
+	}
+	return out
+}

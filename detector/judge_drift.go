@@ -1,0 +1,116 @@
+package detector
+
+import (
+	"fmt"
+	"math"
+
+	"driftline/detector/stats"
+)
+
+// minBaseDrift is how many decision points a stratum's baseline needs.
+const minBaseDrift = 50
+
+// JudgeDrift judges deadline_drift: the share of requests whose planner was told
+// that much more time was left than was true. The share is compared with what the
+// baseline's strata would give for this mix of task lengths, so longer tasks alone
+// do not fire.
+func JudgeDrift(w RequestWindow, b RequestBaseline, cfg DriftConfig) Verdict {
+	v := Verdict{Detection: DeadlineDrift, Slice: w.Slice, From: w.From, To: w.To, P: 1, Unit: "1", EffectUnit: "1", Severity: Warning}
+	limit := driftLimit(w, cfg)
+	var n, k uint64
+	var expected float64
+	var skipped uint64
+	drifting := &stats.Hist{}
+	history := b.Blocks > 0
+	for _, name := range []string{"0", "1-3", "4-7", "8-14", "15+"} {
+		s := w.Strata[name]
+		if s == nil || s.Drift.N == 0 {
+			continue
+		}
+		usual := cfg.PriorShare
+		if history {
+			base := b.Strata[name]
+			if base == nil || base.N < minBaseDrift {
+				skipped += s.Drift.N
+				continue
+			}
+			usual, _ = base.Drift.Above(limit)
+		}
+		above, err := s.Drift.Hist.Above(limit)
+		if err != nil {
+			continue
+		}
+		n += s.Drift.N
+		k += uint64(math.Round(above * float64(s.Drift.N)))
+		expected += usual * float64(s.Drift.N)
+		drifting.Merge(s.Drift.Hist)
+	}
+	v.Samples = n
+	if skipped > 0 {
+		v.note(fmt.Sprintf("%d requests of lengths without a baseline were left out", skipped))
+	}
+	if n < cfg.MinRequests {
+		return v.with(Insufficient, "few_decision_points")
+	}
+	now, err := stats.Wilson(min(k, n), n, 0.95)
+	if err != nil {
+		return v.with(Insufficient, "few_decision_points")
+	}
+	reference := math.Max(expected/float64(n), cfg.MinShare)
+	v.Value, v.Baseline, v.Effect = now.Estimate, reference, now
+	v.Threshold = math.Min(cfg.FireRise*reference, reference+cfg.FireStep)
+	v.P = normSF((now.Estimate - reference) / math.Sqrt(reference*(1-math.Min(reference, 0.99))/float64(n)))
+	p95 := quantile(drifting, 0.95)
+	v.number("drift_limit_ms", limit)
+	v.number("drift_p50_ms", quantile(drifting, 0.5))
+	v.number("drift_p95_ms", p95)
+	v.number("budget_ms", w.BudgetMS)
+	v.number("deadline_missed_share", share(w.Missed, w.Known))
+	v.number("deadline_missed_share_baseline", share(b.DeadlineMissed, b.DeadlineKnown))
+	v.number("tool_error_share", share(w.ToolErrors, w.ToolCalls))
+	hiddenByRetries(&v, w)
+	critical := missed(w.Missed, w.Known, b.DeadlineMissed, b.DeadlineKnown, cfg.MissShare)
+	v.Severity = severity(critical)
+	v.Cause = "time spent below the planner (failed attempts, backoff) is not taken off the remaining time it is told"
+	v.Text = fmt.Sprintf("%.1f %% of requests (95 %% interval %.1f to %.1f %%; usual for such tasks %.1f %%) decided with more than %.1f s too much time in mind; P95 of the drift is %.1f s",
+		100*now.Estimate, 100*now.Lo, 100*now.Hi, 100*reference, limit/1e3, p95/1e3)
+	if w.BudgetMS > 0 {
+		v.Text += fmt.Sprintf(" of a budget of %.0f s", w.BudgetMS/1e3)
+	}
+	if w.Known > 0 {
+		v.Text += fmt.Sprintf("; %.1f %% missed their deadline", 100*share(w.Missed, w.Known))
+	}
+	switch {
+	case now.Lo > v.Threshold:
+		return v.with(Breach, "stale_budget")
+	case now.Estimate < cfg.ClearRise*reference:
+		return v.with(Quiet, "as_usual")
+	}
+	return v.with(Hold, "between")
+}
+
+// driftLimit is the drift in milliseconds from which it counts: a share of the
+// budget, or of user time where no budget is known.
+func driftLimit(w RequestWindow, cfg DriftConfig) float64 {
+	limit := float64(cfg.MinDrift.Milliseconds())
+	if w.BudgetMS > 0 {
+		return math.Max(limit, cfg.BudgetShare*w.BudgetMS)
+	}
+	return math.Max(limit, cfg.UserShare*quantile(w.User.Hist, 0.5))
+}
+
+// hiddenByRetries shows whether hidden time grows with retries.
+func hiddenByRetries(v *Verdict, w RequestWindow) {
+	total := map[string]*RetryGroup{}
+	for _, s := range w.Strata {
+		for name, g := range s.ByRetries {
+			total[name] = pool(total[name], g)
+		}
+	}
+	v.Evidence.Groups = groupsOf(total)
+	for name, key := range map[string]string{"0": "hidden_mean_ms_retries_0", "1": "hidden_mean_ms_retries_1", "2+": "hidden_mean_ms_retries_2"} {
+		if g := total[name]; g != nil && g.N > 0 {
+			v.number(key, float64(g.FailedNS+g.BackoffNS)/float64(g.N)/1e6)
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package detector
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"driftline/detector/stats"
+)
+
+// lagMargin is added to the measured ingest lag, for the insert itself.
+const lagMargin = 10 * time.Second
+
+// minLagSamples is how many requests a lag must be measured on.
+const minLagSamples = 20
+
+// delay is how long a minute must be over before it is judged: with what recent
+// requests took to arrive, so that no window is judged before its data is in.
+func (e *Engine) delay(ctx context.Context, now time.Time) (time.Duration, error) {
+	lag, n, err := e.store.IngestLag(ctx, now.Add(-10*time.Minute), now)
+	if err != nil {
+		return 0, err
+	}
+	if n < minLagSamples {
+		return e.cfg.EvalDelay, nil
+	}
+	e.metrics.lag.Record(ctx, lag.Seconds())
+	return min(max(e.cfg.EvalDelay, lag+lagMargin), e.cfg.MaxEvalDelay), nil
+}
+
+// maxBlocksPerRead bounds the history read in one query.
+const maxBlocksPerRead = 12
+
+func (e *Engine) loadBaselines(ctx context.Context, w time.Time) error {
+	missing := e.baselines.Missing(w)
+	for len(missing) > 0 {
+		n := 1
+		for n < len(missing) && n < maxBlocksPerRead && missing[n].Sub(missing[n-1]) == e.cfg.BlockLength {
+			n++
+		}
+		from, to := missing[0], missing[n-1].Add(e.cfg.BlockLength)
+		ops, err := e.store.OperationHistory(ctx, from, to)
+		if err != nil {
+			return err
+		}
+		reqs, err := e.store.RequestHistory(ctx, from, to)
+		if err != nil {
+			return err
+		}
+		e.baselines.Load(from, to, ops, reqs)
+		missing = missing[n:]
+	}
+	return nil
+}
+
+// judge judges all slices as of the watermark.
+func (e *Engine) judge(ctx context.Context, w time.Time) ([]Verdict, error) {
+	from := w.Add(-e.cfg.LongWindow)
+	opCells, err := e.store.OperationCells(ctx, from, w)
+	if err != nil {
+		return nil, err
+	}
+	reqCells, err := e.store.RequestCells(ctx, from, w)
+	if err != nil {
+		return nil, err
+	}
+	budgets, err := e.store.Budgets(ctx, from, w)
+	if err != nil {
+		return nil, err
+	}
+	known := map[Slice]float64{}
+	for _, b := range budgets {
+		if b.Known*2 >= b.N { // a budget that few requests have is not the agent's
+			known[b.Slice] = float64(b.MedianNS) / 1e6
+		}
+	}
+	near := w.Add(-e.cfg.ShortWindow)
+	ops, opsLong := operationWindows(opCells, near, w), operationWindows(opCells, from, w)
+	reqs, reqsLong := requestWindows(reqCells, known, near, w), requestWindows(reqCells, known, from, w)
+
+	var out []Verdict
+	opSlices := e.bound(ctx, sortedSlices(opsLong), func(s Slice) uint64 { return opsLong[s].N })
+	for _, s := range opSlices {
+		out = append(out, e.judgeOperation(ops[s], opsLong[s])...)
+	}
+	reqSlices := e.bound(ctx, sortedSlices(reqsLong), func(s Slice) uint64 { return reqsLong[s].N })
+	for _, s := range reqSlices {
+		b := e.baselines.Request(s)
+		out = append(out,
+			enough(func(w *RequestWindow) Verdict { return JudgeRetryRequests(*w, b, e.cfg.Retry) }, reqs[s], reqsLong[s]),
+			enough(func(w *RequestWindow) Verdict { return JudgeDrift(*w, b, e.cfg.Drift) }, reqs[s], reqsLong[s]))
+	}
+	gateway := gatewayMinutes(reqCells, opCells)
+	for _, s := range sortedSlices(gateway) {
+		if g := gateway[s]; g[len(g)-1].At.Equal(w.Add(-time.Minute)) {
+			out = append(out, JudgeGateway(s, g, e.cfg.Gate))
+		}
+	}
+	seen := map[string]bool{}
+	for i := range opCells {
+		if !opCells[i].Minute.Before(w.Add(-e.cfg.NoDataGrace)) {
+			seen[opCells[i].Service] = true
+		}
+	}
+	for i := range reqCells {
+		if !reqCells[i].Minute.Before(w.Add(-e.cfg.NoDataGrace)) {
+			seen[reqCells[i].Service] = true
+		}
+	}
+	out = append(out, judgeSilence(e.baselines.services(), seen, w, e.cfg)...)
+	return falseDiscoveries(out, e.cfg.FDR), nil
+}
+
+func (e *Engine) judgeOperation(short, long *OperationWindow) []Verdict {
+	b := e.baselines.Operation(short.Slice)
+	return []Verdict{
+		enough(func(w *OperationWindow) Verdict { return JudgeRetry(*w, b, e.cfg.Retry) }, short, long),
+		enough(func(w *OperationWindow) Verdict { return JudgeSpread(*w, b, e.cfg.Spread, e.cfg.MinBlocks) }, short, long),
+		enough(func(w *OperationWindow) Verdict { return JudgeSurge(*w, b, e.cfg.Surge, e.cfg.MinBlocks) }, short, long),
+	}
+}
+
+// enough judges the short window, and the long one where the short has too few
+// samples.
+func enough[W any](judge func(*W) Verdict, short, long *W) Verdict {
+	v := judge(short)
+	if v.Level == Insufficient {
+		if l := judge(long); l.Level != Insufficient {
+			return l
+		}
+	}
+	return v
+}
+
+// bound keeps the busiest slices and counts the rest.
+func (e *Engine) bound(ctx context.Context, all []Slice, n func(Slice) uint64) []Slice {
+	over := len(all) - e.cfg.MaxSlices
+	if over <= 0 {
+		return all
+	}
+	slices.SortStableFunc(all, func(a, b Slice) int { return cmp.Compare(n(b), n(a)) })
+	e.metrics.dropped.Add(ctx, int64(over))
+	return all[:e.cfg.MaxSlices]
+}
+
+// falseDiscoveries lets only those breaches stand that survive the control of
+// false discoveries over the slices of their detection.
+func falseDiscoveries(vs []Verdict, q float64) []Verdict {
+	byDetection := map[string][]int{}
+	for i, v := range vs {
+		if v.Level == Breach || v.Level == Hold || v.Level == Quiet {
+			byDetection[v.Detection] = append(byDetection[v.Detection], i)
+		}
+	}
+	for detection, at := range byDetection {
+		if detection == Alert504 || detection == PipelineHealth {
+			continue // fixed rules without a test
+		}
+		ps := make([]float64, len(at))
+		for i, j := range at {
+			ps[i] = min(max(vs[j].P, 0), 1)
+			if ps[i] != ps[i] {
+				ps[i] = 1
+			}
+		}
+		r, err := stats.BenjaminiHochberg(ps, q)
+		if err != nil {
+			continue
+		}
+		for i, j := range at {
+			vs[j].number("p_adjusted", r.Adjusted[i])
+			if vs[j].Level == Breach && !r.Reject[i] {
+				vs[j] = vs[j].with(Hold, "fdr")
+			}
+		}
+	}
+	return vs
+}
