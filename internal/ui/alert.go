@@ -31,6 +31,7 @@ type alertBody struct {
 	LinesTable  Table
 	Series      string
 	Examples    []exampleView
+	Legend      []Cell
 	Versions    Table
 	Detector    Table
 	Raw         string
@@ -70,6 +71,7 @@ func (s *server) alert(r *http.Request) (*view, error) {
 	for i, e := range d.Examples {
 		body.Examples = append(body.Examples, exampleOf(i, e))
 	}
+	body.Legend = legend(d.Examples)
 	body.Detector, body.Raw = evidenceTable(a.Evidence)
 	return &view{name: "alert", Title: title(a), Section: "alerts", Live: true, Body: body}, nil
 }

@@ -35,16 +35,27 @@ func browser(t *testing.T) context.Context {
 		}
 	}
 	require.NotEmpty(t, path, "Chromium is needed: install the package chromium, or name a binary in the environment variable CHROMIUM")
+	profile, err := os.MkdirTemp("", "driftline-ui-")
+	require.NoError(t, err)
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.UserDataDir(t.TempDir()),
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.UserDataDir(profile),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-sync", true), chromedp.WSURLReadTimeout(60*time.Second))
+	// Chromium's helpers may write for a moment after it was told to end.
+	t.Cleanup(func() {
+		for range 50 {
+			if os.RemoveAll(profile) == nil {
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	t.Cleanup(cancel)
 	ctx, stopProcess := chromedp.NewExecAllocator(ctx, options...)
 	t.Cleanup(stopProcess)
 	ctx, closeTab := chromedp.NewContext(ctx)
-	t.Cleanup(closeTab)
+	t.Cleanup(func() { _ = chromedp.Cancel(ctx); closeTab() })
 	require.NoError(t, chromedp.Run(ctx), "start %s", path)
 	return ctx
 }
@@ -148,10 +159,10 @@ func TestPagesInBrowser(t *testing.T) {
 		charts int
 		text   []string
 	}{
-		"overview": {"/", 3, 0, []string{"Firing alerts", "insufficient traffic (12)", "unknown", "shop-assistant · planner", "4.19×"}},
+		"overview": {"/", 3, 0, []string{"Firing alerts", "insufficient traffic 12 of 50 needed", "unknown", "shop-assistant · planner", "4.19×"}},
 		"alerts":   {"/alerts", 1, 0, []string{"Alerts with their latest state"}},
-		"alert":    {"/alerts/" + surgeID, 14, 16, []string{"What to do first", "What not to do", "before the 504 alert", "Retried twice or more", "2026.3.1", "fires at"}},
-		"empty":    {"/alerts/" + evilID, 1, 7, []string{"No data in this period", "No trace of this slice"}},
+		"alert":    {"/alerts/" + surgeID, 12, 16, []string{"What to do first", "What not to do", "before the 504 alert", "Retried twice or more", "2026.3.1", "fires at"}},
+		"empty":    {"/alerts/" + evilID, 1, 8, []string{"No data in this period", "No trace of this slice"}},
 		"trace":    {"/traces/" + traceA, 5, 2, []string{"Legend and totals", "failed attempt", "The segments sum to", "Spans of this request are missing"}},
 	}
 	for name, p := range pages {
@@ -197,9 +208,9 @@ func TestKeyboard(t *testing.T) {
 	tab := chromedp.KeyEvent("\t")
 	var first, outline, hash, focused, href string
 	var top float64
-	require.NoError(t, chromedp.Run(ctx, chromedp.EmulateViewport(1280, 900), chromedp.Navigate(base+"/"), tab,
+	still := emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-reduced-motion", Value: "reduce"}})
+	require.NoError(t, chromedp.Run(ctx, chromedp.EmulateViewport(1280, 900), still, chromedp.Navigate(base+"/"), tab,
 		chromedp.Evaluate(`document.activeElement.textContent`, &first),
-		chromedp.Sleep(200*time.Millisecond), // the link slides in
 		chromedp.Evaluate(`document.activeElement.getBoundingClientRect().top`, &top),
 		chromedp.Evaluate(`getComputedStyle(document.activeElement).outlineStyle + ' ' + getComputedStyle(document.activeElement).outlineWidth`, &outline),
 		chromedp.KeyEvent("\r"),

@@ -77,7 +77,7 @@ func retryFigure(slices []RetrySlice) Figure {
 			chart.DotRow{Label: "user time", Class: "user", P50: quantileIf(s.User, 0.5), P95: quantileIf(s.User, 0.95), N: s.User.N(), Note: note(s.User), First: true, Group: groupName(s.Retries)},
 			chart.DotRow{Label: "agent time", Class: "agent", P50: quantileIf(s.AgentTime, 0.5), P95: quantileIf(s.AgentTime, 0.95), N: s.AgentTime.N(), Note: note(s.AgentTime)})
 		f.Table.Rows = append(f.Table.Rows, []Cell{textCell(groupName(s.Retries)), number(fmt.Sprint(s.User.N())), quantileCell(s.User, 0.5), quantileCell(s.User, 0.95),
-			number(fmt.Sprint(s.AgentTime.N())), quantileCell(s.AgentTime, 0.5), quantileCell(s.AgentTime, 0.95), number(formatRatio(s.AgentReported, s.AgentTime.N()))})
+			number(fmt.Sprint(s.AgentTime.N())), quantileCell(s.AgentTime, 0.5), quantileCell(s.AgentTime, 0.95), ratio(s.AgentReported, s.AgentTime.N())})
 	}
 	d := chart.DotRange{Title: f.Heading, Desc: "P50 and P95 of user time and agent time for work without, with one, and with more retries. The numbers are in the table below.", Rows: rows, Format: formatMS}
 	d.ID, d.Width = "retries-w", wide
@@ -190,7 +190,7 @@ func lineFigures(d *AlertDetail) ([]Figure, Table) {
 		spread = append(spread, chart.Point{At: p.At, Value: p.Spread})
 		share = append(share, chart.Point{At: p.At, Value: p.Share504})
 		if p.N > 0 || p.Requests > 0 {
-			table.Rows = append(table.Rows, []Cell{textCell(p.At.UTC().Format("15:04")), number(fmt.Sprint(p.N)), pointCell(p.P95, p.N), pointCell(p.Spread, p.N), number(formatRatio(p.Status504, p.Requests))})
+			table.Rows = append(table.Rows, []Cell{textCell(p.At.UTC().Format("15:04")), number(fmt.Sprint(p.N)), pointCell(p.P95, p.N), pointCell(p.Spread, p.N), ratio(p.Status504, p.Requests)})
 		}
 	}
 	base := chart.Line{From: d.From, To: d.To, MarkFrom: d.EvidenceFrom, MarkTo: d.EvidenceTo, Events: events(d)}

@@ -10,7 +10,7 @@ import (
 // unknown is shown for what is not known. It is never 0.
 const unknown = "unknown"
 
-// formatDuration renders d with about three digits: 0.42 ms, 340 ms, 12.3 s, 3 m 12 s.
+// formatDuration renders d with about three digits: 0.42 ms, 340 ms, 12.3 s, 3 min 12 s.
 func formatDuration(d time.Duration) string {
 	if d < 0 {
 		return "-" + formatDuration(-d)
@@ -30,11 +30,11 @@ func formatDuration(d time.Duration) string {
 	}
 	d = d.Round(time.Second)
 	if d < time.Hour {
-		return unitPair(d, time.Minute, "m", time.Second, "s")
+		return unitPair(d, time.Minute, "min", time.Second, "s")
 	}
 	d = d.Round(time.Minute)
 	if d < 48*time.Hour {
-		return unitPair(d, time.Hour, "h", time.Minute, "m")
+		return unitPair(d, time.Hour, "h", time.Minute, "min")
 	}
 	return unitPair(d, 24*time.Hour, "d", time.Hour, "h")
 }
@@ -84,12 +84,14 @@ func formatShare(x float64) string {
 	return fmt.Sprintf("%.0f %%", p)
 }
 
-// formatRatio renders part of whole with its counts; an empty whole is unknown.
-func formatRatio(part, whole uint64) string {
+// ratio is a cell with part over whole and its counts; an empty whole is unknown.
+func ratio(part, whole uint64) Cell {
 	if whole == 0 {
-		return unknown
+		return number(unknown)
 	}
-	return fmt.Sprintf("%s (%d of %d)", formatShare(float64(part)/float64(whole)), part, whole)
+	c := number(formatShare(float64(part) / float64(whole)))
+	c.Note = fmt.Sprintf("%d of %d", part, whole)
+	return c
 }
 
 // formatValue renders an alert's number in its unit.

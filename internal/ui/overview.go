@@ -125,7 +125,7 @@ func sliceTable(caption string, slices []Slice, minSamples uint64, calls bool) T
 		if calls {
 			row = append(row, inferenceCell(s, minSamples))
 		}
-		row = append(row, number(formatRatio(s.Retried, s.AttemptsKnown)), number(hiddenShare(s)), alarming(s.Status504, s.N), alarming(s.DeadlineMissed, s.DeadlineKnown))
+		row = append(row, ratio(s.Retried, s.AttemptsKnown), number(hiddenShare(s)), alarming(s.Status504, s.N), alarming(s.DeadlineMissed, s.DeadlineKnown))
 		t.Rows = append(t.Rows, row)
 	}
 	return t
@@ -138,7 +138,7 @@ func p95Cell(h *stats.Hist, minSamples uint64) Cell {
 		return number(unknown)
 	}
 	if n < minSamples {
-		return Cell{Text: fmt.Sprintf("insufficient traffic (%d)", n), Class: "n dim"}
+		return Cell{Text: tooFew, Note: fmt.Sprintf("%d of %d needed", n, minSamples), Class: "n dim"}
 	}
 	return number(formatMS(quantile(h, 0.95)))
 }
@@ -160,7 +160,7 @@ func hiddenShare(s Slice) string {
 }
 
 func alarming(part, whole uint64) Cell {
-	c := number(formatRatio(part, whole))
+	c := ratio(part, whole)
 	if whole > 0 && part > 0 {
 		c.Class += " warn"
 	}

@@ -121,6 +121,8 @@ type Table struct {
 // Cell is one table cell.
 type Cell struct {
 	Text string
+	// Note is shown small beside the text.
+	Note string
 	Href string
 	// Class is "n" for numbers, "mono" for ids and code, "bad", "warn", "dim", or several.
 	Class string

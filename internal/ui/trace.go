@@ -73,7 +73,7 @@ func requestOf(i int, q Request, t *Trace) requestView {
 		{"Deadline drift", drift(q)},
 	}
 	if q.AttemptsUnknown > 0 {
-		v.Notes = append(v.Notes, fmt.Sprintf("Attempts of %d operations are unknown, so hidden time may be greater.", q.AttemptsUnknown))
+		v.Notes = append(v.Notes, fmt.Sprintf("Attempts are unknown for %d of %d operations, so hidden time may be greater.", q.AttemptsUnknown, q.Operations))
 	}
 	if q.Incomplete {
 		v.Notes = append(v.Notes, "Spans of this request are missing.")
@@ -235,16 +235,7 @@ func totals(segments []Segment, wall time.Duration) Table {
 		pieces[g.Kind]++
 		all += g.Duration
 	}
-	kinds := slices.Clone(rows.SegmentKinds)
-	for _, k := range slices.Sorted(maps.Keys(sum)) {
-		if !slices.Contains(kinds, k) {
-			kinds = append(kinds, k)
-		}
-	}
-	for _, k := range kinds {
-		if pieces[k] == 0 {
-			continue
-		}
+	for _, k := range kindsOf(sum) {
 		share := unknown
 		if all > 0 {
 			share = formatShare(sum[k].Seconds() / all.Seconds())
@@ -284,16 +275,16 @@ func operationTable(t *Trace) Table {
 		Empty: "No operation is stored."}
 	began := start(t)
 	for _, o := range t.Operations {
-		attempts := count(o.Attempts)
-		if o.Attempts != nil && o.AttemptSource != "" {
-			attempts += " (" + words(o.AttemptSource) + ")"
+		attempts := number(count(o.Attempts))
+		if o.Attempts != nil {
+			attempts.Note = words(o.AttemptSource)
 		}
 		ttft := formatDurationPtr(o.TTFT)
 		if o.TTFTState != "" && o.TTFTState != rows.TTFTKnown {
 			ttft = words(o.TTFTState)
 		}
 		out.Rows = append(out.Rows, []Cell{textCell(operationName(o)), number(formatDuration(o.StartedAt.Sub(began))), number(formatDuration(o.UserTime)), outcomeCell(o.Outcome, o.ErrorClass, o.HTTPStatus),
-			number(attempts), number(formatDurationPtr(o.Hidden)), number(ttft), number(formatDurationPtr(o.Inference)), number(formatDurationPtr(o.Timeout)), textCell(formatBool(o.OnPath))})
+			attempts, number(formatDurationPtr(o.Hidden)), number(ttft), number(formatDurationPtr(o.Inference)), number(formatDurationPtr(o.Timeout)), textCell(formatBool(o.OnPath))})
 	}
 	return out
 }
@@ -360,10 +351,41 @@ func exampleOf(i int, e Example) exampleView {
 		Width: wide, Total: total, Bare: true}
 	if len(lanes) > 0 {
 		w.Lanes = []chart.Lane{strip}
+		v.Strip.Wide = w.SVG()
 	}
-	v.Strip.Wide = w.SVG()
 	v.Strip.Table = totals(e.Segments, total)
 	v.Strip.Table.Caption = "Time by kind of segment in trace " + e.TraceID
 	v.Strip.Table.More = ""
 	return v
+}
+
+// legend lists the kinds of segment that the examples' strips show.
+func legend(examples []Example) []Cell {
+	seen := map[string]bool{}
+	for _, e := range examples {
+		for _, g := range e.Segments {
+			seen[g.Kind] = true
+		}
+	}
+	var out []Cell
+	for _, k := range kindsOf(seen) {
+		out = append(out, Cell{Text: words(k), Swatch: k})
+	}
+	return out
+}
+
+// kindsOf sorts kinds as the contract does; kinds it does not know come last.
+func kindsOf[V any](seen map[string]V) []string {
+	var out []string
+	for _, k := range rows.SegmentKinds {
+		if _, ok := seen[k]; ok {
+			out = append(out, k)
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(seen)) {
+		if !slices.Contains(rows.SegmentKinds, k) {
+			out = append(out, k)
+		}
+	}
+	return out
 }

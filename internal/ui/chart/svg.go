@@ -32,6 +32,13 @@ func open(id, class, title, desc string, width, height float64) *canvas {
 	return c
 }
 
+// stretch lets the drawing fill its box in both directions.
+func (c *canvas) stretch() {
+	s := strings.Replace(c.b.String(), "<svg ", `<svg preserveAspectRatio="none" `, 1)
+	c.b.Reset()
+	c.b.WriteString(s)
+}
+
 func (c *canvas) close() template.HTML {
 	c.b.WriteString("</svg>")
 	return template.HTML(c.b.String()) //nolint:gosec // every value was escaped or is a number

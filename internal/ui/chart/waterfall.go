@@ -59,6 +59,9 @@ func (w Waterfall) SVG() template.HTML {
 	row := laneHeight + labelAbove
 	height := math.Max(laneHeight, float64(len(w.Lanes))*row) + under
 	c := open(w.ID, "waterfall", w.Title, w.Desc, w.Width, height)
+	if w.Bare { // without text it may stretch to any width
+		c.stretch()
+	}
 	if w.Total <= 0 || len(w.Lanes) == 0 {
 		return c.empty(w.Width, height, "No segments stored")
 	}
