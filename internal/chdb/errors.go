@@ -31,21 +31,32 @@ func (e *Error) Error() string {
 
 var (
 	codePrefix = regexp.MustCompile(`Code: (\d+)\. (?:DB::Exception: )?`)
-	nameSuffix = regexp.MustCompile(`\s*\(([A-Z][A-Z0-9_]{3,})\)[.\s]*(?:\(version [^)]*\))?\s*$`)
+	nameSuffix = regexp.MustCompile(`\s*\(([A-Z][A-Z0-9_]{3,})\)[.\s]*(?:\(version [^)]*\))?[.\s]*$`)
 )
 
-// ParseError takes the engine's text apart.
+// ParseError takes the engine's text apart. The engine nests an exception in itself when it crosses a border inside it;
+// one layer is kept.
 func ParseError(text string) *Error {
 	e := &Error{Message: strings.TrimSpace(text)}
-	if m := codePrefix.FindStringSubmatchIndex(e.Message); m != nil {
-		e.Code, _ = strconv.Atoi(e.Message[m[2]:m[3]])
-		e.Message = e.Message[:m[0]] + e.Message[m[1]:]
-		e.Message = strings.TrimSpace(strings.TrimPrefix(e.Message, "Error: "))
-		e.Message = strings.TrimPrefix(e.Message, "DB::Exception: ")
+	for {
+		m := codePrefix.FindStringSubmatchIndex(e.Message)
+		if m == nil || m[0] > 0 && e.Code != 0 {
+			break
+		}
+		if e.Code == 0 {
+			e.Code, _ = strconv.Atoi(e.Message[m[2]:m[3]])
+		}
+		before := strings.TrimSuffix(strings.TrimSpace(e.Message[:m[0]]), "Error:")
+		e.Message = before + e.Message[m[1]:]
 	}
-	if m := nameSuffix.FindStringSubmatchIndex(e.Message); m != nil {
-		e.Name = e.Message[m[2]:m[3]]
+	for {
+		m := nameSuffix.FindStringSubmatchIndex(e.Message)
+		if m == nil {
+			return e
+		}
+		if e.Name == "" {
+			e.Name = e.Message[m[2]:m[3]]
+		}
 		e.Message = e.Message[:m[0]]
 	}
-	return e
 }

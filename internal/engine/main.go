@@ -14,9 +14,9 @@ import (
 	"syscall"
 )
 
-// Main is the whole of an engine program: flags in args, the ready line on stdout, the log on stderr, the parent's pipe on
-// stdin when --parent-pipe is given. It returns the exit code: 0 for an orderly stop, 1 for a failure, 2 for bad flags.
-func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+// Main is the whole of an engine program: flags in args, the ready line on standard output, the log on standard error, the
+// parent's pipe on standard input when --parent-pipe is given. It returns the exit code: 0 for an orderly stop, 1 for a failure, 2 for bad flags.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	opt := Options{Password: os.Getenv(EnvPassword), Ready: stdout}
 	fs := flag.NewFlagSet("engine", flag.ContinueOnError)
 	fs.SetOutput(stderr)
@@ -28,8 +28,13 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		}
 		return 2
 	}
+	pipe, err := detachStdin()
+	if err != nil {
+		fmt.Fprintln(stderr, "error: engine: set standard input aside:", err)
+		return 1
+	}
 	if *parent {
-		opt.Parent = stdin
+		opt.Parent = pipe
 	}
 	opt.Logger = slog.New(slog.NewTextHandler(stderr, nil))
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
@@ -39,4 +44,23 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		return 1
 	}
 	return 0
+}
+
+// detachStdin moves standard input to another descriptor and puts the null device in its place, since the engine reads
+// standard input for some statements.
+func detachStdin() (*os.File, error) {
+	fd, err := syscall.Dup(0)
+	if err != nil {
+		return nil, err
+	}
+	syscall.CloseOnExec(fd)
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	if err := replaceFile(null, 0); err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "parent"), nil
 }

@@ -191,6 +191,9 @@ func (e *Engine) URL(t testing.TB) string {
 	return (&url.URL{Scheme: e.dsn.Scheme, Host: e.dsn.Host}).String()
 }
 
+// Dir returns the engine's data folder; empty for a server given from outside.
+func (e *Engine) Dir() string { return e.dir }
+
 // External is true when the engine is a server given from outside.
 func (e *Engine) External() bool { return e.external }
 

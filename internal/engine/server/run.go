@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -54,9 +53,6 @@ func (s *Server) prepare(conn *chdb.Conn, req *request, token string) error {
 	b.WriteString("SET log_comment = " + quoteText(strings.TrimSpace(req.userComment+" driftline:"+token)))
 	for _, set := range req.settings {
 		b.WriteString(", " + set.name + " = " + quoteText(set.value))
-	}
-	if !streamable[req.format] && req.data == nil {
-		b.WriteString(", max_result_bytes = " + strconv.FormatInt(s.opt.MaxBufferedBytes, 10) + ", result_overflow_mode = 'throw'")
 	}
 	if req.readonly {
 		b.WriteString(", readonly = 2")

@@ -36,11 +36,10 @@ type Options struct {
 	// MaxMemoryBytes bounds the whole engine; default 1 GiB.
 	MaxMemoryBytes int64
 	// MaxQueryMemoryBytes bounds one statement unless its own max_memory_usage says otherwise; default half of MaxMemoryBytes.
+	// It also bounds results in formats that cannot be streamed, such as JSON, which are held whole.
 	MaxQueryMemoryBytes int64
 	// MaxQueryTime bounds one statement unless its own max_execution_time says otherwise; default 5 minutes.
 	MaxQueryTime time.Duration
-	// MaxBufferedBytes bounds results in formats that cannot be streamed; default 256 MiB.
-	MaxBufferedBytes int64
 	// Logger takes what an operator should know; default slog.Default().
 	Logger *slog.Logger
 }
@@ -82,7 +81,6 @@ func New(lib *chdb.Library, opt Options) (*Server, error) {
 	setDefault(&opt.MaxMemoryBytes, 1<<30)
 	setDefault(&opt.MaxQueryMemoryBytes, opt.MaxMemoryBytes/2)
 	setDefault(&opt.MaxQueryTime, 5*time.Minute)
-	setDefault(&opt.MaxBufferedBytes, 256<<20)
 	if opt.Logger == nil {
 		opt.Logger = slog.Default()
 	}

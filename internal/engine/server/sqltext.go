@@ -21,7 +21,7 @@ type statement struct {
 	dataClause bool
 	outfile    bool
 	infile     bool
-	// inputSelect is true for INSERT ... SELECT followed by a FORMAT clause.
+	// inputSelect is true for INSERT ... SELECT FROM input(...).
 	inputSelect bool
 	// second is the second word, upper case.
 	second string
@@ -186,6 +186,7 @@ func (l *lexer) analyseInsert(st *statement) {
 		case t.depth > 0:
 			// The one bracket that matters holds a SELECT in place of a column list.
 			if previous == "(" && (word == "SELECT" || word == "WITH") {
+				l.analyseSelectTail(st)
 				return
 			}
 		case previous == "INTO" && (word == "TABLE" || word == "FUNCTION"):
@@ -243,18 +244,19 @@ func skipToData(text []byte, pos int) int {
 	return pos
 }
 
-// analyseSelectTail looks for what an INSERT ... SELECT must not have here.
+// analyseSelectTail looks for what an INSERT ... SELECT must not have here: input(), which stands for data after the
+// statement and would make the engine read its own standard input.
 func (l *lexer) analyseSelectTail(st *statement) {
+	previous := ""
 	for {
 		t := l.next()
 		if t.kind == tokenEnd {
 			return
 		}
-		if t.depth == 0 && l.word(t) == "FORMAT" {
-			if name := l.next(); name.kind == tokenWord && l.endsClause(name) {
-				st.inputSelect = true
-			}
+		if previous == "INPUT" && l.text[t.start] == '(' {
+			st.inputSelect = true
 		}
+		previous = l.word(t)
 	}
 }
 
@@ -282,7 +284,7 @@ func (l *lexer) analyseOther(st *statement) {
 			}
 		case "FORMAT":
 			saved := *l
-			if name := l.next(); name.kind == tokenWord && l.endsClause(name) {
+			if name := l.next(); name.kind == tokenWord && l.endsClause() {
 				st.format = string(l.text[name.start:name.end])
 			} else {
 				*l = saved
@@ -292,7 +294,7 @@ func (l *lexer) analyseOther(st *statement) {
 }
 
 // endsClause is true when nothing but SETTINGS or the end follows.
-func (l *lexer) endsClause(token) bool {
+func (l *lexer) endsClause() bool {
 	saved := *l
 	defer func() { *l = saved }()
 	t := l.next()
