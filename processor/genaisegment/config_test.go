@@ -1,0 +1,98 @@
+package genaisegment
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/confmap/confmaptest"
+
+	"driftline/processor/genaisegment/internal/metadata"
+)
+
+func load(t *testing.T, all *confmap.Conf, name string) *Config {
+	t.Helper()
+	sub, err := all.Sub(component.NewIDWithName(metadata.Type, name).String())
+	require.NoError(t, err)
+	cfg := createDefaultConfig()
+	require.NoError(t, sub.Unmarshal(cfg))
+	return cfg.(*Config)
+}
+
+func TestConfigIsRead(t *testing.T) {
+	all, err := confmaptest.LoadConf(filepath.Join("testdata", "config.yaml"))
+	require.NoError(t, err)
+	require.Equal(t, createDefaultConfig(), load(t, all, ""))
+	require.NoError(t, confmap.Validate(createDefaultConfig()))
+
+	cfg := load(t, all, "all")
+	require.NoError(t, confmap.Validate(cfg))
+	require.Equal(t, &Config{
+		CheckpointInterval: 5 * time.Second, Linger: time.Second, TraceTimeout: 30 * time.Minute,
+		AttemptWait: 20 * time.Second, Remember: 2 * time.Minute,
+		MaxTraces: 1000, MaxSpans: 20_000, MaxMemoryMiB: 64, MaxSpansPerTrace: 2000, MaxLabelValues: 200,
+		Attributes: []string{"tenant", "app.plan"}, MaxAttributeLength: 64,
+		BudgetKeys: []string{"slo.budget_ms"}, ReceivedAtKeys: []string{"gateway.received_unix_ms"},
+		PerceivedRemainingKeys: []string{"planner.left_s"}, AgentTimeKeys: []string{"agent.busy_ms"},
+		PriorityKeys: []string{"app.priority"},
+	}, cfg)
+	require.Equal(t, cfg.BudgetKeys, cfg.options().BudgetKeys)
+	require.Equal(t, cfg.Attributes, cfg.options().Attributes)
+}
+
+func TestEveryProblemIsReportedWithItsKey(t *testing.T) {
+	all, err := confmaptest.LoadConf(filepath.Join("testdata", "config.yaml"))
+	require.NoError(t, err)
+	err = confmap.Validate(load(t, all, "bad"))
+	for _, want := range []string{
+		"'checkpoint_interval' must be at least 500ms, is 0s",
+		"'linger' must be at least 500ms, is -1s",
+		"'max_traces' must be between 1 and",
+		"'max_memory_mib' must be between 1 and",
+		"'max_label_values' must be between 1 and",
+		"'max_attribute_length' must be between 1 and 1024, is 100000",
+		"'trace_timeout' (1s) must be longer than 'attempt_wait' (30s)",
+		"'max_spans_per_trace' (10000) must not be more than 'max_spans' (100)",
+		"'attributes' may name at most 8 keys, names 11",
+		`'attributes[9]' names "a" a second time`,
+		"'attributes[10]' is empty",
+	} {
+		require.ErrorContains(t, err, want)
+	}
+}
+
+var fence = regexp.MustCompile("(?s)```yaml\n(.*?)```")
+
+func TestReadmeExamplesAreValid(t *testing.T) {
+	page, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	blocks := fence.FindAllStringSubmatch(string(page), -1)
+	require.NotEmpty(t, blocks)
+	for i, block := range blocks {
+		retrieved, err := confmap.NewRetrievedFromYAML([]byte(block[1]))
+		require.NoError(t, err)
+		conf, err := retrieved.AsConf()
+		require.NoError(t, err)
+		processors, err := conf.Sub("processors")
+		require.NoError(t, err)
+		require.True(t, processors.IsSet("genaisegment"), "block %d", i+1)
+		require.NoError(t, confmap.Validate(load(t, processors, "")), "block %d", i+1)
+	}
+}
+
+// Every key is explained to the user, with its default.
+func TestReadmeNamesEveryKey(t *testing.T) {
+	page, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	conf := confmap.New()
+	require.NoError(t, conf.Marshal(createDefaultConfig()))
+	require.Len(t, conf.ToStringMap(), 18)
+	for key := range conf.ToStringMap() {
+		require.Contains(t, string(page), "| `"+key+"` |")
+	}
+}
