@@ -3,6 +3,7 @@ package genaiclickhouse
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -73,13 +74,13 @@ func buildPlans() map[rows.Table]*plan {
 }
 
 // insertColumns lists the columns that the exporter fills, in the DDL's order: all but
-// those with a default. Types are stated so that no DESCRIBE is needed before an insert;
-// schema.Check has made sure that they are the table's.
+// those with a default. Over HTTP the types are stated, so that no DESCRIBE is needed before
+// an insert, and dictionaries are left to the server, which builds them at less cost.
 func insertColumns(table string) []clickhouse.ColumnNameAndType {
 	var out []clickhouse.ColumnNameAndType
 	for _, c := range schema.Columns(table) {
 		if c.Default == "" {
-			out = append(out, clickhouse.ColumnNameAndType{Name: c.Name, Type: c.Type})
+			out = append(out, clickhouse.ColumnNameAndType{Name: c.Name, Type: strings.ReplaceAll(c.Type, "LowCardinality(String)", "String")})
 		}
 	}
 	return out

@@ -82,6 +82,7 @@ func (r *rig) newExporter(endpoint string, host component.Host, options ...optio
 	}
 	require.NoError(r.t, cfg.Validate())
 	set := exportertest.NewNopSettings(factory.Type())
+	set.ID = component.NewID(factory.Type()) // a persistent queue is found again by it
 	set.TelemetrySettings = r.tel.NewTelemetrySettings()
 	exp, err := factory.CreateTraces(ctx, set, cfg)
 	require.NoError(r.t, err)

@@ -1,0 +1,51 @@
+package genaiclickhouse
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/confmap"
+)
+
+func TestEveryConfigurationInTheReadmeIsValid(t *testing.T) {
+	t.Setenv("CLICKHOUSE_PASSWORD", "x")
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	blocks := strings.Split(string(text), "```yaml\n")[1:]
+	require.NotEmpty(t, blocks)
+	for _, block := range blocks {
+		block, _, _ = strings.Cut(block, "```")
+		retrieved, err := confmap.NewRetrievedFromYAML([]byte(os.Expand(block, func(name string) string { return os.Getenv(strings.TrimPrefix(name, "env:")) })))
+		require.NoError(t, err)
+		conf, err := retrieved.AsConf()
+		require.NoError(t, err)
+		sub, err := conf.Sub("exporters::genaiclickhouse")
+		require.NoError(t, err)
+		cfg := createDefaultConfig()
+		require.NoError(t, sub.Unmarshal(cfg), block)
+		require.NoError(t, confmap.Validate(cfg), block)
+	}
+}
+
+func TestTheReadmeStatesTheDefaults(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	cfg := createDefaultConfig().(*Config)
+	conf := confmap.New()
+	require.NoError(t, conf.Marshal(cfg))
+	for _, key := range []string{"endpoint", "endpoints", "database", "username", "password", "tls", "compression", "timeout", "store_spans", "span_attributes", "sending_queue", "retry_on_failure"} {
+		require.Contains(t, string(text), "`"+key+"`")
+	}
+	for key := range conf.ToStringMap() {
+		require.Contains(t, string(text), "`"+key+"`", "the README does not explain %s", key)
+	}
+	for _, value := range []string{"queue_size: 268435456", "min_size: 8388608", "max_size: 33554432", "flush_timeout: 1s", "num_consumers: 2"} {
+		require.Contains(t, string(text), value)
+	}
+	require.EqualValues(t, 268435456, defaultQueueBytes)
+	require.EqualValues(t, 8388608, defaultBatchMinBytes)
+	require.EqualValues(t, 33554432, defaultBatchMaxBytes)
+	require.Equal(t, 2, defaultConsumers)
+}
