@@ -27,15 +27,14 @@ type point struct {
 // stateDeadline reads the deadline that a span declares, counted from anchor.
 func stateDeadline(f *facts, anchor int64, timeoutToo bool) (d deadline) {
 	if b, ok := f.positive(slotBudget); ok {
-		d.budget, d.own, d.stated = &b, min(anchor+b, maxTime), true
+		d.budget, d.own, d.stated = ptr(b), min(anchor+b, maxTime), true
 	} else if b, ok := f.positive(slotTimeout); ok && timeoutToo {
-		d.budget, d.own, d.stated = &b, min(anchor+b, maxTime), true
+		d.budget, d.own, d.stated = ptr(b), min(anchor+b, maxTime), true
 	}
 	if at, ok := f.positive(slotDeadline); ok {
 		d.own, d.stated = at, true
 		if d.budget == nil && at > anchor {
-			b := at - anchor
-			d.budget = &b
+			d.budget = ptr(at - anchor)
 		}
 	}
 	d.known, d.at = d.stated, d.own
@@ -161,7 +160,7 @@ func (a *analysis) statedPoint(n *node, perceived, at int64) {
 	case n.req >= 0:
 		d = a.reqs[n.req].deadline
 	}
-	p := point{perceived: &perceived, stated: true}
+	p := point{perceived: ptr(perceived), stated: true}
 	if d.known {
 		p.truly = d.at - at
 		p.drift = perceived - p.truly
@@ -191,13 +190,13 @@ func verdictOf(t *rows.Times, d deadline, points []point, start, end, anchor int
 	t.BudgetNS = d.budget
 	if d.known {
 		at := d.at
-		t.DeadlineAt = &at
+		t.DeadlineAt = ptr(at)
 		t.DeadlineSource = "attribute"
 		if d.inherited {
 			t.DeadlineSource = "inherited"
 		}
 		missed := end > at || failed && end >= at-min(capTolerance(at-anchor), max((at-anchor)/4, 0))
-		t.DeadlineMissed = &missed
+		t.DeadlineMissed = ptr(missed)
 		if missed {
 			t.MissCause = missCause(d, start, end, anchor)
 		}
@@ -215,8 +214,8 @@ func verdictOf(t *rows.Times, d deadline, points []point, start, end, anchor int
 		}
 	}
 	if best >= 0 {
-		p := points[best]
-		t.PerceivedRemainingNS, t.TrueRemainingNS, t.DriftNS = p.perceived, &p.truly, &p.drift
+		p := &points[best]
+		t.PerceivedRemainingNS, t.TrueRemainingNS, t.DriftNS = p.perceived, ptr(p.truly), ptr(p.drift)
 	}
 }
 

@@ -7,6 +7,16 @@ import (
 // emit turns what was found into rows.
 func (a *analysis) emit(res *Result) {
 	steps := make([]uint32, len(a.reqs)+1)
+	tries, done := 0, 0
+	for i := range a.ops {
+		if a.ops[i].finished {
+			done++
+			tries += len(a.ops[i].tries)
+		}
+	}
+	// Rows of one kind lie together: they are sent and forgotten together.
+	operations, attempts := make([]rows.Operation, 0, done), make([]rows.Attempt, 0, tries)
+	res.Operations, res.Attempts = make([]*rows.Operation, 0, done), make([]*rows.Attempt, 0, tries)
 	for i := range a.ops {
 		o := &a.ops[i]
 		step := steps[o.request+1]
@@ -14,10 +24,15 @@ func (a *analysis) emit(res *Result) {
 		if !o.finished {
 			continue
 		}
-		row := a.operationRow(o, int32(i), step)
+		operations = append(operations, rows.Operation{})
+		row := &operations[len(operations)-1]
+		a.operationRow(row, o, int32(i), step)
 		res.Operations = append(res.Operations, row)
 		for k := range o.tries {
-			res.Attempts = append(res.Attempts, a.attemptRow(o, int32(i), &o.tries[k], row))
+			attempts = append(attempts, rows.Attempt{})
+			try := &attempts[len(attempts)-1]
+			a.attemptRow(try, o, int32(i), &o.tries[k], row)
+			res.Attempts = append(res.Attempts, try)
 		}
 	}
 	if a.t.Complete {

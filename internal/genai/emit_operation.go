@@ -6,9 +6,9 @@ import (
 	"driftline/internal/rows"
 )
 
-func (a *analysis) operationRow(o *op, id int32, step uint32) *rows.Operation {
+func (a *analysis) operationRow(r *rows.Operation, o *op, id int32, step uint32) {
 	first, last := &a.nodes[o.first()], &a.nodes[o.lastMember()]
-	r := &rows.Operation{
+	*r = rows.Operation{
 		Common:      a.common(first),
 		Facts:       a.factsOf(first, last),
 		OperationID: first.SpanID,
@@ -26,7 +26,7 @@ func (a *analysis) operationRow(o *op, id int32, step uint32) *rows.Operation {
 	if o.parent >= 0 {
 		r.ParentOperationID = a.nodes[a.ops[o.parent].first()].SpanID
 	}
-	sources := a.sources(o.lastMember())
+	sources := o.sources
 	r.Provider = clip(firstText(sources, slotProvider), 64)
 	r.ResponseModel = clip(firstText(sources, slotResponseModel), maxName)
 	for _, n := range sources {
@@ -42,7 +42,6 @@ func (a *analysis) operationRow(o *op, id int32, step uint32) *rows.Operation {
 	a.fillTimes(o, id, r)
 	r.TTFTNS, r.TTFTState, r.TTFTConflict = o.tok.ttft, o.tok.state, o.tok.conflict
 	r.FirstChunkNS, r.FirstVisibleNS, r.TimePerOutputTokenNS = o.tok.firstChunk, o.tok.visible, o.tok.perToken
-	return r
 }
 
 // textOf is the operation's target: the model asked for, or the tool's or agent's name.
@@ -50,7 +49,7 @@ func (a *analysis) textOf(o *op, s slot, last *node) string {
 	if last.class != classModel {
 		return last.target()
 	}
-	return firstText(a.sources(o.lastMember()), s)
+	return firstText(o.sources, s)
 }
 
 func firstText(sources []*node, s slot) string {
@@ -67,19 +66,17 @@ func (a *analysis) fillAttempts(o *op, r *rows.Operation, sources []*node) {
 	r.Attempts, r.LeafAttempts, r.AttemptSource = o.attempts, o.leaves, o.source
 	for _, n := range sources {
 		if v, ok := n.f.num(slotMaxRetries); ok && v < 1<<31 && r.MaxRetries == nil {
-			m := uint32(v)
-			r.MaxRetries = &m
+			r.MaxRetries = ptr(uint32(v))
 		}
 	}
 	if v, ok := sources[0].f.num(slotMaxAttempts); ok && v >= 1 && v < 1<<31 && r.MaxRetries == nil {
-		m := uint32(v - 1)
-		r.MaxRetries = &m
+		r.MaxRetries = ptr(uint32(v - 1))
 	}
 	from := o.tok.from
 	if t := o.lastTry(); t != nil {
 		r.TimeoutNS = a.timeoutOf(t, o)
 	} else if d, ok := sources[0].f.positive(slotTimeout); ok {
-		r.TimeoutNS = &d
+		r.TimeoutNS = ptr(d)
 	}
 	r.AtCap = r.Outcome == rows.OutcomeError && atCap(o.end-from, r.TimeoutNS)
 	r.Censored = r.Censored || r.AtCap
@@ -87,8 +84,7 @@ func (a *analysis) fillAttempts(o *op, r *rows.Operation, sources []*node) {
 		return
 	}
 	queue, connect := a.netTimes(o)
-	inference := max(o.end-from-queue-connect, 0)
-	r.InferenceTimeNS, r.InferenceSource = &inference, "operation"
+	r.InferenceTimeNS, r.InferenceSource = ptr(max(o.end-from-queue-connect, 0)), "operation"
 	if len(o.top) > 0 {
 		r.InferenceSource = "attempt"
 	}
@@ -103,11 +99,11 @@ func atCap(took int64, timeout *int64) bool {
 func (a *analysis) timeoutOf(t *try, o *op) *int64 {
 	if t.node >= 0 {
 		if d, ok := a.nodes[t.node].f.positive(slotTimeout); ok {
-			return &d
+			return ptr(d)
 		}
 	}
 	if d, ok := a.nodes[o.lastMember()].f.positive(slotTimeout); ok {
-		return &d
+		return ptr(d)
 	}
 	return nil
 }
@@ -122,16 +118,14 @@ func (a *analysis) fillTimes(o *op, id int32, r *rows.Operation) {
 		}
 		r.OnPath = o.onPath
 		if o.hidden != nil {
-			h := o.path.hidden()
-			r.HiddenPathNS = &h
+			r.HiddenPathNS = ptr(o.path.hidden())
 		}
 	}
 	last := &a.nodes[o.lastMember()]
 	if d, ok := last.f.dur(slotAgentTime); ok && d >= 0 {
-		r.AgentTimeNS, r.AgentTimeSource = &d, rows.AgentTimeReported
+		r.AgentTimeNS, r.AgentTimeSource = ptr(d), rows.AgentTimeReported
 	} else if o.hidden != nil {
-		d := r.UserTimeNS - *o.hidden
-		r.AgentTimeNS, r.AgentTimeSource = &d, rows.AgentTimeDerived
+		r.AgentTimeNS, r.AgentTimeSource = ptr(r.UserTimeNS-*o.hidden), rows.AgentTimeDerived
 	}
 	anchor := o.start
 	if o.request >= 0 && a.eff[id].inherited {
@@ -140,12 +134,12 @@ func (a *analysis) fillTimes(o *op, id int32, r *rows.Operation) {
 	verdictOf(&r.Times, a.eff[id], o.points, o.start, o.end, anchor, last.failed())
 }
 
-func (a *analysis) attemptRow(o *op, id int32, t *try, or *rows.Operation) *rows.Attempt {
+func (a *analysis) attemptRow(r *rows.Attempt, o *op, id int32, t *try, or *rows.Operation) {
 	n := &a.nodes[o.lastMember()]
 	if t.node >= 0 {
 		n = &a.nodes[t.node]
 	}
-	r := &rows.Attempt{
+	*r = rows.Attempt{
 		Common:      a.common(n),
 		Facts:       a.factsOf(n, n),
 		AttemptID:   a.attemptID(o, t),
@@ -191,10 +185,8 @@ func (a *analysis) attemptRow(o *op, id int32, t *try, or *rows.Operation) *rows
 		d = a.reqs[o.request].deadline
 	}
 	if d.known {
-		left := d.at - t.start
-		r.RemainingNS = &left
+		r.RemainingNS = ptr(d.at - t.start)
 	}
-	return r
 }
 
 func (a *analysis) attemptID(o *op, t *try) string {

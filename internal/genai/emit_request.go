@@ -98,7 +98,7 @@ func addCount(sum **int64, n *int64) {
 func (a *analysis) agentTime(q *request, r *rows.Request) {
 	if q.timeNode >= 0 {
 		if d, ok := a.nodes[q.timeNode].f.dur(slotAgentTime); ok && d >= 0 {
-			r.AgentTimeNS, r.AgentTimeSource = &d, rows.AgentTimeReported
+			r.AgentTimeNS, r.AgentTimeSource = ptr(d), rows.AgentTimeReported
 			return
 		}
 	}
@@ -115,10 +115,11 @@ func (a *analysis) agentTime(q *request, r *rows.Request) {
 }
 
 func (a *analysis) segmentRows(q *request, req *rows.Request) []*rows.Segment {
-	out := make([]*rows.Segment, 0, len(q.path))
+	out, slab := make([]*rows.Segment, 0, len(q.path)), make([]rows.Segment, len(q.path))
 	for k := len(q.path) - 1; k >= 0; k-- {
 		s := &q.path[k]
-		row := &rows.Segment{
+		row := &slab[len(out)]
+		*row = rows.Segment{
 			Common:         req.Common,
 			RequestID:      q.id,
 			RequestEndedAt: q.end,

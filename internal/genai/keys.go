@@ -322,10 +322,13 @@ func (f *facts) num(s slot) (int64, bool) {
 // count is num as a pointer, nil when not stated.
 func (f *facts) count(s slot) *int64 {
 	if n, ok := f.num(s); ok {
-		return &n
+		return ptr(n)
 	}
 	return nil
 }
+
+// ptr gives v an address. It keeps values that turn out unknown off the heap.
+func ptr[T any](v T) *T { return &v }
 
 // dur reads a duration or instant in nanoseconds by its key's unit.
 func (f *facts) dur(s slot) (int64, bool) {

@@ -20,6 +20,7 @@ type op struct {
 	onPath     bool
 	finished   bool
 	points     []point
+	sources    []*node // the last member and what it absorbed, inner ones only of its last try
 	skewed     uint32
 }
 
@@ -50,6 +51,8 @@ func (a *analysis) buildOperations() {
 		}
 	}
 	a.ops = make([]op, 0, count)
+	members, sources := make([]int32, 0, len(a.nodes)), make([]*node, 0, count)
+	a.pieces = make([]piece, 0, 4*count)
 	for i := range a.nodes {
 		n := &a.nodes[i]
 		if !n.class.operation() || n.absorbed >= 0 || n.prev >= 0 || a.isRequestAgent(int32(i)) {
@@ -57,10 +60,19 @@ func (a *analysis) buildOperations() {
 		}
 		id := int32(len(a.ops))
 		o := op{parent: -1, request: -1, start: n.start}
+		from := len(members)
 		for m := int32(i); m >= 0; m = a.nodes[m].next {
-			o.members = append(o.members, m)
+			members = append(members, m)
 			a.nodes[m].op = id
 			o.end = max(o.end, a.nodes[m].end)
+		}
+		o.members = members[from:len(members):len(members)]
+		sources = append(sources, &a.nodes[o.lastMember()])
+		o.sources = sources[len(sources)-1 : len(sources) : len(sources)]
+		for _, k := range a.inner[o.lastMember()] {
+			if a.nodes[k].next < 0 { // the inner spans of its last try
+				o.sources = append(o.sources, &a.nodes[k])
+			}
 		}
 		a.ops = append(a.ops, o)
 	}

@@ -131,7 +131,7 @@ func (w *walker) run(blocks []block, lo, hi int64, around int32, depth int) {
 
 func (w *walker) enter(b block, lo, hi int64, around int32, depth int) {
 	if b.op < 0 {
-		w.run(w.a.blocks(nil, b.node), lo, hi, around, depth)
+		w.under(b.node, lo, hi, around, depth)
 		return
 	}
 	o := &w.a.ops[b.op]
@@ -143,7 +143,16 @@ func (w *walker) enter(b block, lo, hi int64, around int32, depth int) {
 		w.self(lo, hi, b.op)
 		return
 	}
-	w.run(w.a.blocks(nil, o.lastMember()), lo, hi, b.op, depth)
+	w.under(o.lastMember(), lo, hi, b.op, depth)
+}
+
+// under walks the blocks directly below span i.
+func (w *walker) under(i int32, lo, hi int64, around int32, depth int) {
+	a := w.a
+	from := len(a.walked)
+	a.walked = a.blocks(a.walked, i)
+	w.run(a.walked[from:], lo, hi, around, depth)
+	a.walked = a.walked[:from]
 }
 
 // self charges [lo, hi] to the operation around it, latest piece first.
@@ -197,6 +206,6 @@ func (a *analysis) sumOperations() {
 		}
 		o := &a.ops[n.op]
 		w := walker{a: a, own: segUnattributed, sums: &o.ownPath, memo: true}
-		w.run(a.blocks(nil, o.lastMember()), o.start, o.end, n.op, 0)
+		w.under(o.lastMember(), o.start, o.end, n.op, 0)
 	}
 }

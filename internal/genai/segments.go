@@ -49,9 +49,12 @@ type piece struct {
 // another one is a failed attempt whatever is inside; the last one is divided further,
 // even when it failed too: that failure is the planner's to see, and not hidden.
 func (a *analysis) divide(o *op) {
-	d := divider{a: a, o: o, at: o.start}
+	d := divider{a: a, o: o, at: o.start, out: a.pieces[len(a.pieces):]}
 	d.level(o.top, o.end, 0)
 	o.pieces = d.out
+	if used := len(a.pieces) + len(d.out); used <= cap(a.pieces) {
+		a.pieces = a.pieces[:used]
+	}
 	if o.attempts == nil {
 		return
 	}
@@ -64,7 +67,7 @@ func (a *analysis) divide(o *op) {
 			hidden += p.end - p.start
 		}
 	}
-	o.hidden = &hidden
+	o.hidden = ptr(hidden)
 }
 
 type divider struct {
@@ -147,7 +150,7 @@ func (d *divider) final(hi int64, ordinal uint32) {
 // hosts' clocks.
 func (a *analysis) netTimes(o *op) (queue, connect int64) {
 	bound := o.end - o.start
-	for _, n := range a.sources(o.lastMember()) {
+	for _, n := range o.sources {
 		if q, ok := n.f.positive(slotQueue); ok && queue == 0 {
 			queue = min(q, bound)
 		}

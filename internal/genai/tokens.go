@@ -1,6 +1,7 @@
 package genai
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"net"
@@ -14,10 +15,7 @@ import (
 // it, and tries of one operation add up.
 func (a *analysis) fillTokens(o *op, t *rows.Tokens) {
 	for _, m := range o.members {
-		nodes := []*node{&a.nodes[m]}
-		for _, i := range a.inner[m] {
-			nodes = append(nodes, &a.nodes[i])
-		}
+		inner := a.inner[m]
 		for _, f := range [...]struct {
 			slot slot
 			into **int64
@@ -28,10 +26,14 @@ func (a *analysis) fillTokens(o *op, t *rows.Tokens) {
 			{slotCachedTokens, &t.CachedTokens, []string{"input_cached_tokens", "cache_read_input_tokens"}},
 			{slotReasoningTokens, &t.ReasoningTokens, []string{"output_reasoning_tokens"}},
 		} {
-			for k := len(nodes) - 1; k >= 0; k-- {
-				n := nodes[k].f.count(f.slot)
+			for k := len(inner); k >= 0; k-- {
+				span := &a.nodes[m]
+				if k > 0 {
+					span = &a.nodes[inner[k-1]]
+				}
+				n := span.f.count(f.slot)
 				if n == nil {
-					n = usageJSON(nodes[k].f.str(slotUsageJSON), f.json)
+					n = usageJSON(span.f.str(slotUsageJSON), f.json)
 				}
 				if n != nil {
 					addCount(f.into, n)
@@ -62,17 +64,13 @@ func usageJSON(text string, keys []string) *int64 {
 
 // endpointOf is where the operation's calls went, by its own spans or its last try's.
 func (a *analysis) endpointOf(o *op, sources []*node) (address, region string) {
-	if t := o.lastTry(); t != nil && t.node >= 0 {
-		sources = append(sources, &a.nodes[t.node])
-	}
 	for _, n := range sources {
 		e, r := endpoint(n)
-		if address == "" {
-			address = e
-		}
-		if region == "" {
-			region = r
-		}
+		address, region = cmp.Or(address, e), cmp.Or(region, r)
+	}
+	if t := o.lastTry(); t != nil && t.node >= 0 && (address == "" || region == "") {
+		e, r := endpoint(&a.nodes[t.node])
+		address, region = cmp.Or(address, e), cmp.Or(region, r)
 	}
 	return address, region
 }
@@ -97,10 +95,12 @@ func endpoint(n *node) (address, region string) {
 		host = u.Host
 	}
 	host, _, _ = strings.Cut(host, "/")
-	if h, p, err := net.SplitHostPort(host); err == nil {
-		host = h
-		if port == 0 && p != "443" && p != "80" {
-			host = net.JoinHostPort(h, p)
+	if strings.Contains(host, ":") {
+		if h, p, err := net.SplitHostPort(host); err == nil {
+			host = h
+			if port == 0 && p != "443" && p != "80" {
+				host = net.JoinHostPort(h, p)
+			}
 		}
 	}
 	if port > 0 && port != 443 && port != 80 && port < 65536 {

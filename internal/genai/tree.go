@@ -54,6 +54,8 @@ type analysis struct {
 	sub    [][]int32  // children of an operation class, by nearest ancestor
 	eff    []deadline // each operation's effective deadline
 	extra  map[string]field
+	pieces []piece           // room for all operations' pieces
+	walked []block           // the walk's stack of blocks
 	inner  map[int32][]int32 // spans that an operation's span absorbed, outer first
 }
 

@@ -72,7 +72,7 @@ func (a *analysis) readTokenTimes(o *op) {
 		}
 		return
 	}
-	sources := a.sources(o.lastMember())
+	sources := o.sources
 	tt.stream = streamFlag(sources)
 	said, server, flagged := a.statedFirst(o, sources)
 	ev := firstEvents(sources, tt.from, o.end)
@@ -90,8 +90,7 @@ func (a *analysis) readTokenTimes(o *op) {
 		}
 	}
 	if ev.visible >= 0 {
-		v := ev.visible - tt.from
-		tt.visible = &v
+		tt.visible = ptr(ev.visible - tt.from)
 	}
 	if at < 0 && ev.visible < 0 {
 		if tt.stream != rows.StreamNo {
@@ -119,10 +118,9 @@ func (a *analysis) readTokenTimes(o *op) {
 	if !server {
 		ttft, chunk = tt.firstAt-tt.from, tt.firstAt-o.start
 	}
-	tt.ttft, tt.firstChunk = &ttft, &chunk
+	tt.ttft, tt.firstChunk = ptr(ttft), ptr(chunk)
 	if visible >= 2 && o.end > tt.firstAt {
-		per := (o.end - tt.firstAt) / (visible - 1)
-		tt.perToken = &per
+		tt.perToken = ptr((o.end - tt.firstAt) / (visible - 1))
 	}
 }
 
@@ -153,18 +151,6 @@ func visibleTokens(f *facts) int64 {
 	}
 	if r, ok := f.num(slotReasoningTokens); ok && r < out {
 		out -= r
-	}
-	return out
-}
-
-// sources are a span and the spans it absorbed, the inner ones only if they belong to
-// its last try.
-func (a *analysis) sources(member int32) []*node {
-	out := []*node{&a.nodes[member]}
-	for _, i := range a.inner[member] {
-		if n := &a.nodes[i]; n.next < 0 {
-			out = append(out, n)
-		}
 	}
 	return out
 }
