@@ -1,0 +1,231 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"driftline/detector"
+	"driftline/detector/notify"
+	"driftline/detector/rollup"
+	"driftline/detector/store"
+	"driftline/internal/chconn"
+	"driftline/internal/clock"
+	"driftline/internal/engine"
+	"driftline/internal/ui"
+	uiclickhouse "driftline/internal/ui/clickhouse"
+	"driftline/internal/version"
+	"driftline/schema"
+)
+
+// Options are the settings of a daemon.
+type Options struct {
+	// Target is the ClickHouse with the tables; Schema how they were made.
+	Target chconn.Target
+	Schema schema.Options
+	// UIListen is the address of pages, metrics and health; AllowedHosts further names
+	// under which the pages are reached.
+	UIListen     string
+	AllowedHosts []string
+	// ExternalURL leads links in alerts; empty is the UI's own address.
+	ExternalURL string
+	// Alertmanagers and Webhooks are receivers' URLs.
+	Alertmanagers, Webhooks []string
+	// Notifiers are further receivers.
+	Notifiers []detector.Notifier
+	// Detector are the detections' settings.
+	Detector detector.Config
+	// ExtraMetrics are Prometheus pages to serve along with our own.
+	ExtraMetrics []string
+	// EngineStatus is the embedded engine's state; nil without one.
+	EngineStatus func() engine.Status
+	Clock        clock.Clock
+	Logger       *slog.Logger
+}
+
+// Daemon is detection and UI ready to run.
+type Daemon struct {
+	// Engine is the detector, for callers that drive it themselves.
+	Engine *detector.Engine
+	// Store reads what the detector reads.
+	Store *store.Store
+	// URL is where the UI is.
+	URL string
+
+	conn     driver.Conn
+	metrics  *metrics
+	listener net.Listener
+	server   *http.Server
+	logger   *slog.Logger
+}
+
+// New connects, waits until the schema is there, and opens the UI's listener. The
+// database being unreachable, an unknown schema or a port in use is an error that says
+// what to do.
+func New(ctx context.Context, o Options) (_ *Daemon, err error) {
+	if err := o.Schema.Validate(); err != nil {
+		return nil, err
+	}
+	d := &Daemon{logger: o.Logger}
+	defer func() {
+		if err != nil {
+			d.Close(context.WithoutCancel(ctx))
+		}
+	}()
+	if d.listener, err = listen(o.UIListen); err != nil {
+		return nil, err
+	}
+	d.URL = o.ExternalURL
+	if d.URL == "" {
+		d.URL = "http://" + d.listener.Addr().String()
+	}
+	if d.conn, err = o.Target.OpenDatabase(ctx); err != nil {
+		return nil, err
+	}
+	if err := schema.Check(ctx, d.conn, o.Schema); err != nil {
+		return nil, err
+	}
+	if d.metrics, err = newMetrics(o); err != nil {
+		return nil, err
+	}
+	if err := d.build(o); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func listen(addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("the UI cannot listen on %q: %w; stop the program that holds the port, or choose another with --ui-listen", addr, err)
+	}
+	return l, nil
+}
+
+func (d *Daemon) build(o Options) error {
+	st, err := store.New(d.conn, o.Target.Database())
+	if err != nil {
+		return err
+	}
+	d.Store = st
+	job, err := rollup.New(d.conn, rollup.Config{Database: o.Target.Database()})
+	if err != nil {
+		return err
+	}
+	notifiers, err := receivers(o, d.URL)
+	if err != nil {
+		return err
+	}
+	cfg := o.Detector
+	cfg.EvidenceURL = d.URL + "/alerts/"
+	d.Engine, err = detector.New(cfg, st, job, notifiers, o.Clock,
+		detector.WithLogger(o.Logger.With("part", "detector")), detector.WithMeter(d.metrics.meter))
+	if err != nil {
+		return err
+	}
+	source, err := uiclickhouse.New(d.conn, o.Target.Database(), o.Clock.Now)
+	if err != nil {
+		return err
+	}
+	pages, err := ui.New(ui.Options{
+		Source: source, Clock: o.Clock, Version: version.Version, AllowedHosts: o.AllowedHosts,
+		Ready: func() error { return ready(d.Engine, o) }, Metrics: d.metrics.handler, Logger: o.Logger.With("part", "ui"),
+	})
+	if err != nil {
+		return err
+	}
+	d.server = &http.Server{
+		Handler: pages, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
+	}
+	return nil
+}
+
+// receivers makes a notifier for each configured one, and reports every bad URL.
+func receivers(o Options, external string) ([]detector.Notifier, error) {
+	out := append([]detector.Notifier{notify.NewLog(o.Logger.With("part", "alert"))}, o.Notifiers...)
+	var errs []error
+	for _, u := range o.Alertmanagers {
+		n, err := notify.NewAlertmanager(u)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--alertmanager: %w", err))
+			continue
+		}
+		out = append(out, n)
+	}
+	for _, u := range o.Webhooks {
+		n, err := notify.NewWebhook(u, external)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--webhook: %w", err))
+			continue
+		}
+		out = append(out, n)
+	}
+	return out, errors.Join(errs...)
+}
+
+func ready(e *detector.Engine, o Options) error {
+	if o.EngineStatus != nil {
+		if st := o.EngineStatus(); st.State != engine.StateReady {
+			return fmt.Errorf("the embedded engine is %s since %s; last error: %s", st.State, st.Since.UTC().Format(time.RFC3339), st.LastError)
+		}
+	}
+	if !e.Ready() {
+		return errors.New("the first evaluation has not finished")
+	}
+	return nil
+}
+
+// Serve answers the UI until Close; it returns at once.
+func (d *Daemon) Serve() {
+	go func() {
+		if err := d.server.Serve(d.listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			d.logger.Error("the UI stopped", "error", err)
+		}
+	}()
+}
+
+// Close stops the UI and closes the connection. It is safe on a half-made daemon.
+func (d *Daemon) Close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if d.server != nil {
+		if err := d.server.Shutdown(ctx); err != nil {
+			_ = d.server.Close()
+		}
+	}
+	if d.listener != nil {
+		_ = d.listener.Close()
+	}
+	if d.metrics != nil {
+		d.metrics.shutdown(ctx)
+	}
+	if d.conn != nil {
+		_ = d.conn.Close()
+	}
+}
+
+// Run serves and detects until ctx ends. It calls up with the UI's address once that
+// answers.
+func Run(ctx context.Context, o Options, up func(url string)) error {
+	d, err := New(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer d.Close(context.WithoutCancel(ctx))
+	d.Serve()
+	up(d.URL)
+	// A first round at once, so that a restart is not blind for an interval.
+	if _, err := d.Engine.Evaluate(ctx, o.Clock.Now()); err != nil && ctx.Err() == nil {
+		o.Logger.Error("the first evaluation failed; it is tried again in the next round", "error", err)
+	}
+	d.Engine.Run(ctx)
+	return nil
+}

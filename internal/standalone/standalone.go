@@ -1,0 +1,156 @@
+package standalone
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"driftline/internal/chconn"
+	"driftline/internal/clock"
+	"driftline/internal/daemon"
+	"driftline/internal/engine"
+	"driftline/schema"
+)
+
+// Options are the settings of an all-in-one driftline.
+type Options struct {
+	// DataDir is the folder that holds everything which survives a restart.
+	DataDir string
+	// Engine are the argv that starts the embedded engine, without its flags.
+	Engine []string
+	// Library is the path of libchdb.so; empty searches for it.
+	Library string
+	// EngineMemoryBytes bounds the engine's memory; 0 is the engine's default.
+	EngineMemoryBytes int64
+	// EngineListen is the engine's address; port 0 takes a free one.
+	EngineListen string
+	// Schema sets retention; Database is where the tables live.
+	Schema schema.Options
+	// Collector are the addresses and further settings of the collector inside.
+	Collector CollectorOptions
+	// Daemon are the settings of detections, alerts and UI.
+	Daemon daemon.Options
+	// EngineLog takes the engine's own log; nil discards it.
+	EngineLog io.Writer
+	Logger    *slog.Logger
+}
+
+// Info says where a running driftline listens.
+type Info struct {
+	OTLPGRPC, OTLPHTTP, CollectorMetrics, UI string
+	// ClickHouse is the engine's endpoint.
+	ClickHouse string
+	// EnginePID is the engine's process id at the time of the call.
+	EnginePID int
+}
+
+// Storage is a supervised engine with driftline's tables in it.
+type Storage struct {
+	Supervisor *engine.Supervisor
+	Target     chconn.Target
+}
+
+// StartStorage starts the embedded engine over dir and applies the schema.
+func StartStorage(ctx context.Context, o Options) (*Storage, error) {
+	dir := filepath.Join(o.DataDir, "engine")
+	if err := os.MkdirAll(o.DataDir, 0o750); err != nil {
+		return nil, fmt.Errorf("data folder: %w; give --data a folder that this user may write to", err)
+	}
+	argv := append(append([]string(nil), o.Engine...), "--parent-pipe", "--data-dir="+dir, "--listen={listen}")
+	if o.Library != "" {
+		argv = append(argv, "--libchdb="+o.Library)
+	}
+	if o.EngineMemoryBytes > 0 {
+		argv = append(argv, "--max-memory-bytes="+strconv.FormatInt(o.EngineMemoryBytes, 10))
+	}
+	sup, err := engine.Supervise(context.WithoutCancel(ctx), engine.SupervisorOptions{
+		Argv: argv, Listen: o.EngineListen, Log: o.EngineLog, Logger: o.Logger.With("part", "engine"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	database := o.Schema.Database
+	if database == "" {
+		database = schema.DefaultDatabase
+	}
+	target, err := chconn.Parse(sup.DSN(database), database)
+	if err == nil {
+		err = migrate(ctx, target, o)
+	}
+	if err != nil {
+		sup.Stop()
+		return nil, err
+	}
+	return &Storage{Supervisor: sup, Target: target}, nil
+}
+
+func migrate(ctx context.Context, target chconn.Target, o Options) error {
+	conn, err := target.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return schema.Up(ctx, conn, o.Schema, o.Logger.With("part", "schema"))
+}
+
+// Run starts everything, calls ready once spans are taken and the UI is up, and runs
+// until ctx ends or a part fails for good. It stops in the order that loses nothing:
+// the collector drains into the engine, then detections stop, then the engine.
+func Run(ctx context.Context, o Options, ready func(Info)) (err error) {
+	storage, err := StartStorage(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer storage.Supervisor.Stop()
+
+	co := o.Collector
+	co.ClickHouse = "http://" + storage.Supervisor.Addr()
+	co.Database = storage.Target.Database()
+	co.Logger = o.Logger
+	collector, err := StartCollector(ctx, co)
+	if err != nil {
+		return err
+	}
+	stopped := false
+	defer func() {
+		if !stopped {
+			err = errors.Join(err, collector.Shutdown())
+		}
+	}()
+
+	d := o.Daemon
+	d.Target, d.Schema, d.Logger = storage.Target, o.Schema, o.Logger
+	d.ExtraMetrics = append(d.ExtraMetrics, "http://"+co.MetricsAddress+"/metrics")
+	d.EngineStatus = storage.Supervisor.Status
+	if d.Clock == nil {
+		d.Clock = clock.System()
+	}
+	ended := make(chan error, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		ended <- daemon.Run(ctx, d, func(ui string) {
+			ready(Info{
+				OTLPGRPC: co.OTLPGRPC, OTLPHTTP: co.OTLPHTTP, CollectorMetrics: co.MetricsAddress, UI: ui,
+				ClickHouse: storage.Supervisor.Addr(), EnginePID: storage.Supervisor.Status().PID,
+			})
+		})
+	}()
+	select {
+	case err = <-ended:
+		return err
+	case err = <-collector.Done():
+		stopped = true
+		cancel()
+		<-ended
+		if err == nil {
+			err = errors.New("the collector stopped by itself")
+		}
+		return err
+	}
+}
