@@ -135,6 +135,16 @@ func (a *analysis) addTry(o *op, node, parent int32, layer, source string) int32
 // backoff.
 func (a *analysis) boundTries(o *op) {
 	a.boundLevel(o, o.top, o.start, o.end, true)
+	// A call may fail after its last answer's headers came: so did its last try.
+	if last := &a.nodes[o.lastMember()]; last.failed() {
+		for level := o.top; len(level) > 0; {
+			t := &o.tries[level[len(level)-1]]
+			if t.errClass == "" {
+				t.errClass = last.errClass
+			}
+			level = t.kids
+		}
+	}
 }
 
 func (a *analysis) boundLevel(o *op, level []int32, lo, hi int64, extend bool) {

@@ -250,3 +250,29 @@ func TestMetricsAloneAreNoRows(t *testing.T) {
 		t.Fatalf("rows of a trace without GenAI: %+v", res)
 	}
 }
+
+func TestCopiedRequestBudgetStartsNoNewClock(t *testing.T) {
+	b := kv("request.budget_ms", 30_000)
+	res := analyze(t, agent("01", "", "planner", 0, 28, b), agent("02", "01", "helper", 10, 27, b), chat("03", "02", "m1", 11, 26, b))
+	if r := theRequest(t, res); r.DriftNS != nil || *r.DeadlineMissed {
+		t.Fatalf("drift %v, missed %v", r.DriftNS, *r.DeadlineMissed)
+	}
+	for _, o := range res.Operations {
+		if o.BudgetNS != nil || o.DeadlineSource != "inherited" || *o.DeadlineAt != at(30) {
+			t.Fatalf("operation %s: budget %v, source %s", o.OperationID, o.BudgetNS, o.DeadlineSource)
+		}
+	}
+}
+
+func TestStreamBrokenAfterItsHeaders(t *testing.T) {
+	res := analyze(t, chat("01", "", "m1", 0, 9, append(failedWith("APIConnectionError"), streamed, firstChunk(2))...), post("02", "01", 0, 1.5, 200))
+	o, last := one(t, res), res.Attempts[0]
+	if last.Outcome != rows.OutcomeError || last.ErrorClass != rows.ClassNetwork || last.HTTPStatus != 200 || o.ErrorClass != rows.ClassNetwork {
+		t.Fatalf("attempt %s %s %d, operation %s", last.Outcome, last.ErrorClass, last.HTTPStatus, o.ErrorClass)
+	}
+	near(t, "attempt", &last.DurationNS, 9)
+	near(t, "ttft", o.TTFTNS, 2)
+	if o.InferenceTimeNS != nil {
+		t.Fatal("a call that failed by itself has no inference time")
+	}
+}

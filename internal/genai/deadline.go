@@ -56,7 +56,10 @@ func (a *analysis) readDeadlines() {
 		o := &a.ops[n.op]
 		outer := a.outerDeadline(o)
 		d := stateDeadline(&n.f, o.start, n.class == classAgent)
-		if outer.known && (!d.known || outer.at < d.at) {
+		if d.budget != nil && n.f.has(slotBudget) && a.restated(&n.f) {
+			d = deadline{} // the request's budget, copied to each span
+		}
+		if outer.known && (!d.known || outer.at <= d.at) {
 			d.known, d.at, d.inherited = true, outer.at, true
 		}
 		a.eff[n.op] = d
@@ -68,6 +71,13 @@ func (a *analysis) readDeadlines() {
 	for i := range a.nodes {
 		a.perceived(int32(i))
 	}
+}
+
+// restated says whether a span's budget is the request's by the name of its key, which
+// some copy to every span. It starts no new clock.
+func (a *analysis) restated(f *facts) bool {
+	rank, _ := f.by(slotBudget)
+	return rank <= requestBudgetRank
 }
 
 // outerDeadline is the deadline around an operation.

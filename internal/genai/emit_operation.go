@@ -158,6 +158,9 @@ func (a *analysis) attemptRow(r *rows.Attempt, o *op, id int32, t *try, or *rows
 	switch {
 	case t.errClass != "":
 		r.Outcome = rows.OutcomeError
+		if t.last && r.ErrorType == "" {
+			r.ErrorType = or.ErrorType
+		}
 	default:
 		r.ErrorType = ""
 	}

@@ -89,6 +89,9 @@ type known struct {
 // keyTable holds every attribute key that driftline understands.
 var keyTable = mergeKeys(commonKeys, otelKeys, openInferenceKeys, openLLMetryKeys, vercelKeys, otherKeys)
 
+// requestBudgetRank is the highest rank of the keys that name the request's budget.
+const requestBudgetRank = 2
+
 func mergeKeys(tables ...map[string]field) map[string]known {
 	out := make(map[string]known, 512)
 	for _, t := range tables {

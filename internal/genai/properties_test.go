@@ -202,3 +202,55 @@ func TestSampleWeight(t *testing.T) {
 		t.Errorf("the highest threshold gives %v", got)
 	}
 }
+
+// TestProperty_PathAgainstASlowWalk checks the critical path of overlapping calls under
+// one agent against the rule in its plainest form, instant by instant.
+func TestProperty_PathAgainstASlowWalk(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		type call struct {
+			from, to int
+			tool     bool
+		}
+		spans := []Span{agent("root", "", "planner", 0, 20)}
+		var calls []call
+		for i := range rapid.IntRange(1, 12).Draw(t, "calls") {
+			c := call{from: rapid.IntRange(0, 19).Draw(t, "from"), tool: rapid.Bool().Draw(t, "tool")}
+			c.to = rapid.IntRange(c.from, 20).Draw(t, "to")
+			calls = append(calls, c)
+			id := fmt.Sprintf("%04x", i)
+			if c.tool {
+				spans = append(spans, tool(id, "root", fmt.Sprint(i), float64(c.from), float64(c.to)))
+			} else {
+				spans = append(spans, chat(id, "root", fmt.Sprint(i), float64(c.from), float64(c.to)))
+			}
+		}
+		var tools, models, self int64
+		for cursor := 20; cursor > 0; {
+			best := -1
+			for i, c := range calls { // a call that runs at the cursor: models before tools, then the earliest start
+				if c.from >= cursor || c.to < cursor {
+					continue
+				}
+				if best < 0 || c.tool != calls[best].tool && !c.tool || c.tool == calls[best].tool && c.from < calls[best].from {
+					best = i
+				}
+			}
+			if best < 0 {
+				self++
+				cursor--
+				continue
+			}
+			took := int64(cursor - calls[best].from)
+			if calls[best].tool {
+				tools += took
+			} else {
+				models += took
+			}
+			cursor = calls[best].from
+		}
+		r := Analyze(Trace{Spans: spans, Complete: true}, Options{}).Requests[0]
+		if r.ToolNS != tools*sec || r.InferenceSegmentNS != models*sec || r.AgentNS != self*sec {
+			t.Fatalf("%+v: tools %d, models %d, agent %d s; want %d, %d, %d", calls, r.ToolNS/sec, r.InferenceSegmentNS/sec, r.AgentNS/sec, tools, models, self)
+		}
+	})
+}

@@ -165,9 +165,13 @@ func streamFlag(sources []*node) string {
 				flag = rows.StreamNo
 			}
 		}
-		if id := n.f.str(slotVercelOp); strings.HasSuffix(id, ".doStream") || strings.HasSuffix(n.Name, ".doStream") {
+		id, _, _ := strings.Cut(n.Name, " ") // a function's name may follow
+		if v := n.f.str(slotVercelOp); v != "" {
+			id = v
+		}
+		if strings.HasSuffix(id, ".doStream") {
 			return rows.StreamYes
-		} else if strings.HasSuffix(id, ".doGenerate") || strings.HasSuffix(n.Name, ".doGenerate") {
+		} else if strings.HasSuffix(id, ".doGenerate") {
 			flag = rows.StreamNo
 		}
 	}
