@@ -31,8 +31,8 @@ type CallRow struct {
 // Calls reads the operations in [from, to) by service, agent, kind and target,
 // busiest first, at most limit.
 func (s *Store) Calls(ctx context.Context, from, to time.Time, limit int) ([]CallRow, error) {
-	sql := "SELECT service_name, agent, kind, target, sum(n - late_fragments) AS total, sum(status_504), sumIf(n - late_fragments, retries != 'unknown'), " +
-		"sumIf(n - late_fragments, retries IN ('1', '2+')), sum(deadline_known), sum(deadline_missed), sum(hidden_sum_ns), " +
+	sql := "SELECT service_name, agent, kind, target, toUInt64(sum(n - late_fragments)) AS total, sum(status_504), toUInt64(sumIf(n - late_fragments, retries != 'unknown')), " +
+		"toUInt64(sumIf(n - late_fragments, retries IN ('1', '2+'))), sum(deadline_known), sum(deadline_missed), sum(hidden_sum_ns), " +
 		summed("user_time") + ", " + summed("inference_time") + " FROM " + s.db + ".rollup_operations_1m WHERE " + minuteBetween +
 		" GROUP BY service_name, agent, kind, target ORDER BY total DESC, service_name, agent, kind, target LIMIT @limit"
 	return query(ctx, s, "calls", sql, append(between(from, to), clickhouse.Named("limit", limit)), func(r *CallRow) []any {
@@ -50,14 +50,16 @@ type Newest struct {
 	Ingested time.Time
 	// Rollup is the end of the newest minute that has been rolled up.
 	Rollup time.Time
-	// Open counts requests in the snapshots of the last minute before to that had not
-	// ended by then; OldestNS is the greatest age among them, in nanoseconds.
+	// Open counts requests in the snapshots of the last minute that have not ended
+	// since; OldestNS is the greatest age among them, in nanoseconds.
 	Open     uint64
 	OldestNS int64
 }
 
-// Newest reads how fresh the data of [from, to) is.
-func (s *Store) Newest(ctx context.Context, from, to time.Time) (Newest, error) {
+// Newest reads how fresh the data since from is. Rows may lie up to an hour after
+// now, since clocks differ.
+func (s *Store) Newest(ctx context.Context, from, now time.Time) (Newest, error) {
+	to := now.Add(time.Hour)
 	base := func(view string) string {
 		return "SELECT count() AS c, max(ended_at) AS e, max(ingested_at) AS i FROM " + s.db + "." + view + "_base WHERE " + endedBetween
 	}
@@ -90,7 +92,7 @@ func (s *Store) Newest(ctx context.Context, from, to time.Time) (Newest, error) 
 		age int64
 	}
 	opened, err := query(ctx, s, "open requests", "SELECT uniqExact(trace_id), max(age_ns) FROM "+s.db+".open_requests WHERE observed_at >= toDateTime(@from, 'UTC') AND observed_at < toDateTime(@to, 'UTC') "+
-		"AND trace_id NOT IN (SELECT trace_id FROM "+s.db+".requests WHERE "+endedBetween+")", between(to.Add(-time.Minute), to),
+		"AND trace_id NOT IN (SELECT trace_id FROM "+s.db+".requests WHERE ended_at >= toDateTime(@from, 'UTC'))", between(now.Add(-time.Minute), now.Add(time.Second)),
 		func(o *open) []any { return []any{&o.n, &o.age} }, nil)
 	if err != nil {
 		return n, err
@@ -125,7 +127,7 @@ type ErrorMinute struct {
 // ErrorMinutes counts a service's requests, and those that ended with HTTP 504, by
 // minute in [from, to).
 func (s *Store) ErrorMinutes(ctx context.Context, service string, from, to time.Time) ([]ErrorMinute, error) {
-	sql := "SELECT minute, sum(n - late_fragments), sum(status_504) FROM " + s.db + ".rollup_requests_1m WHERE service_name = @service AND " + minuteBetween +
+	sql := "SELECT minute, toUInt64(sum(n - late_fragments)), sum(status_504) FROM " + s.db + ".rollup_requests_1m WHERE service_name = @service AND " + minuteBetween +
 		" GROUP BY minute ORDER BY minute"
 	return query(ctx, s, "504s by minute", sql, append(between(from, to), clickhouse.Named("service", service)), func(m *ErrorMinute) []any {
 		return []any{&m.At, &m.N, &m.Status504}

@@ -114,6 +114,8 @@ func lead(d *AlertDetail) string {
 		source = "from the stored 504 alert"
 	}
 	switch {
+	case strings.Contains(a.Detection, "504"):
+		return "None: this is the 504 alert itself (" + rule + ")."
 	case d.First504.IsZero():
 		return "No 504 alert in the period shown (" + rule + ")."
 	case a.FiredAt == nil:

@@ -41,6 +41,18 @@ var adviceFor = map[string]advice{
 		},
 		avoid: []string{"Do not wait for the error rate: requests still succeed at this stage.", "Do not add retries; they make a queue longer."},
 	},
+	"alert_504": {
+		title: "Requests end with HTTP 504",
+		cause: "Requests or model calls run into a gateway's timeout.",
+		first: []string{"See the earlier alerts of this agent for what slowed it down.", "Shed or delay low-priority work."},
+		avoid: []string{"Do not only raise the gateway's timeout."},
+	},
+	"pipeline_health": {
+		title: "driftline does not see traffic",
+		cause: "The collector, the exporter or storage has stopped, or the service sends nothing.",
+		first: []string{"Check the collector, the exporter's queue and ClickHouse; until data is back no other alert can be trusted or cleared."},
+		avoid: []string{"Do not read the silence of other alerts as recovery."},
+	},
 	"p95_surge": {
 		title: "P95 of inference time has surged",
 		cause: "The slowest twentieth of calls takes a multiple of the baseline, even if hardly any call fails yet.",

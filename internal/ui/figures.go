@@ -258,7 +258,7 @@ func events(d *AlertDetail) []chart.Event {
 		out = append(out, chart.Event{At: *a.FiredAt, Label: "fired"})
 	}
 	if !d.First504.IsZero() {
-		out = append(out, chart.Event{At: d.First504, Label: "504 alert"})
+		out = append(out, chart.Event{At: d.First504, Label: "504s"})
 	}
 	if a.ResolvedAt != nil {
 		out = append(out, chart.Event{At: *a.ResolvedAt, Label: "resolved"})

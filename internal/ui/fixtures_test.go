@@ -84,7 +84,7 @@ func newFixture() *fixture {
 	split := Alert{
 		Fingerprint: splitID, Transition: 2, At: now.Add(-11 * time.Minute), Detection: "retry_bimodality", State: "firing", Severity: "critical",
 		Service: "shop-assistant", Agent: "planner", Kind: "tool", Target: "search_orders", Stream: "no", StartedAt: now.Add(-14 * time.Minute), FiredAt: ptr(now.Add(-11 * time.Minute)),
-		Value: 9.4, Threshold: 4, Baseline: 0.2, Unit: "s", Window: 30 * time.Minute, Samples: 911,
+		Value: 0.41, Threshold: 0.1, Baseline: 0.02, Unit: "1", Window: 30 * time.Minute, Samples: 911,
 	}
 	bad := Alert{Fingerprint: evilID, Transition: 1, At: now.Add(-40 * time.Minute), Detection: evil, State: "resolved", Severity: evil, Service: evil, Agent: evil, Kind: evil, Target: evil, Stream: evil,
 		StartedAt: now.Add(-60 * time.Minute), ResolvedAt: ptr(now.Add(-40 * time.Minute)), Unit: evil, Evidence: evil, Annotations: map[string]string{"summary": evil, "cause": evil, "do_first": evil, "runbook_url": "javascript:alert(1)"}}

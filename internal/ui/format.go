@@ -106,11 +106,11 @@ func formatValue(v float64, unit string) string {
 		return formatMS(v)
 	case "s":
 		return formatMS(v * 1e3)
-	case "share":
+	case "share", "1":
 		return formatShare(v)
 	case "%":
 		return formatShare(v / 100)
-	case "", "1":
+	case "":
 		return trim(fmt.Sprintf("%.3f", v))
 	}
 	return trim(fmt.Sprintf("%.3f", v)) + " " + unit

@@ -197,10 +197,12 @@ func who(a Alert) string {
 		s += " · " + a.Agent
 	}
 	what := strings.TrimSpace(words(a.Kind) + " " + a.Target)
-	switch a.Stream {
-	case "":
+	switch {
+	case a.Kind == "": // about a service as a whole
+		return s
+	case a.Stream == "":
 		what = "requests"
-	case "yes":
+	case a.Stream == "yes":
 		what += " (streamed)"
 	}
 	return s + " · " + what

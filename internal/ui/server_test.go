@@ -229,6 +229,7 @@ func TestFormats(t *testing.T) {
 	require.Equal(t, "4.2×", formatValue(4.2, "ratio"))
 	require.Equal(t, "1.2 s", formatValue(1200, "ms"))
 	require.Equal(t, "12 %", formatValue(0.12, "share"))
+	require.Equal(t, "12 %", formatValue(0.12, "1"))
 	require.Equal(t, "0.5 tokens", formatValue(0.5, "tokens"))
 	require.Equal(t, unknown, formatValue(math.NaN(), "ms"))
 	require.Equal(t, "0 %", formatShare(0))
@@ -281,6 +282,9 @@ func TestLead(t *testing.T) {
 	d.First504, d.Source504 = now.Add(-19*time.Minute), "alert"
 	require.Contains(t, lead(d), "Fired 1 min after the 504 alert")
 	require.Contains(t, lead(d), "stored")
+	d.Transitions[1].Detection = "alert_504"
+	require.Contains(t, lead(d), "the 504 alert itself")
+	d.Transitions[1].Detection = "p95_surge"
 	d.First504 = time.Time{}
 	require.Contains(t, lead(d), "No 504 alert")
 }

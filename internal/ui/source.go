@@ -89,8 +89,9 @@ type Alert struct {
 	Service, Agent, Kind, Target, Stream string
 	StartedAt                            time.Time
 	FiredAt, ResolvedAt                  *time.Time
-	// Value, Threshold and Baseline are in Unit. With unit "ratio", Value and
-	// Threshold are multiples of Baseline, which is in milliseconds.
+	// Value, Threshold and Baseline are in Unit: "1" is a share of 1, "ms" and "s" are
+	// times. With unit "ratio", Value and Threshold are multiples of Baseline, which is
+	// in milliseconds.
 	Value, Threshold, Baseline float64
 	Unit                       string
 	Window                     time.Duration

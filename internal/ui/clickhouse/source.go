@@ -46,7 +46,7 @@ func (s *Source) Ping(ctx context.Context) error { return s.store.Ping(ctx) }
 
 // Overview implements ui.Source.
 func (s *Source) Overview(ctx context.Context, now time.Time, window time.Duration) (*ui.Overview, error) {
-	newest, err := s.store.Newest(ctx, now.Add(-recent), now.Add(ahead))
+	newest, err := s.store.Newest(ctx, now.Add(-recent), now)
 	if err != nil {
 		return nil, err
 	}
