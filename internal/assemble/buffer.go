@@ -38,8 +38,8 @@ func New[P any](set Settings) *Buffer[P] {
 }
 
 // Add takes one span that arrived at now, with its payload of about size bytes, and
-// returns what must be released at once because a bound was reached. Times must not
-// go backwards over calls of Add, Tick and Drain.
+// returns what must be released at once because a bound was reached. A time slightly
+// before that of an earlier call does no harm: what was due stays due.
 func (b *Buffer[P]) Add(span genai.Span, payload P, size int, now time.Time) []Release[P] {
 	e := b.traces[span.TraceID]
 	if e == nil {
