@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -142,6 +143,21 @@ func TestLinePutsValuesWhereTheScaleSays(t *testing.T) {
 	series := classed(parse(t, l.SVG())["path"], "series")
 	// The plot spans x 58..390 and y 128..22, and 100 is the axis' top.
 	require.Equal(t, "M58 128L224 75L390 22", series[0]["d"])
+}
+
+func TestEventLabelsDoNotOverlap(t *testing.T) {
+	l := line(Point{noon, 1}, Point{noon.Add(time.Hour), 1})
+	l.Width = 340
+	l.Events = []Event{{noon.Add(50 * time.Minute), "began"}, {noon.Add(58 * time.Minute), "504s"}, {noon.Add(51 * time.Minute), "fired"}}
+	labels := classed(parse(t, l.SVG())["text"], "event-label")
+	require.Len(t, labels, 3)
+	right := 340.0
+	for i, width := range []float64{4 * 6.9, 5 * 6.9, 5 * 6.9} { // from the right
+		x, err := strconv.ParseFloat(labels[i]["x"], 64)
+		require.NoError(t, err)
+		require.LessOrEqual(t, x+width, right+0.1)
+		right = x
+	}
 }
 
 func TestEmptyAndOnePoint(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -127,26 +128,25 @@ func (l Line) series(c *canvas, at func(time.Time) float64, y Scale) {
 	}
 }
 
-// events draws instants with their labels on top, each label kept clear of the one
-// before it; one that does not fit is left to the table.
+// events draws instants with their labels on top. Labels are placed from the right, each
+// moved left as far as the one after it needs; their order tells which is which.
 func (l Line) events(c *canvas, at func(time.Time) float64, over, bottom float64) {
-	end := 0.0
-	for _, e := range l.Events {
+	events := slices.Clone(l.Events)
+	slices.SortStableFunc(events, func(a, b Event) int { return b.At.Compare(a.At) })
+	limit := l.Width
+	for _, e := range events {
 		if e.At.Before(l.From) || e.At.After(l.To) {
 			continue
 		}
 		px := at(e.At)
 		c.line("event", px, over-4, px, bottom)
 		width := float64(len([]rune(e.Label))) * 6.9
-		start := math.Min(px-width/2, l.Width-width-2)
-		if start < end+4 {
-			start = end + 6
-		}
-		if start+width > l.Width {
+		start := math.Min(px-width/2, limit-width)
+		if start < 0 {
 			continue
 		}
 		c.text("event-label", "start", start, over-8, e.Label)
-		end = start + width
+		limit = start - 6
 	}
 }
 
