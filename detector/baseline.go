@@ -37,8 +37,11 @@ type OperationBaseline struct {
 
 // StratumBaseline is what was normal for requests of one step stratum.
 type StratumBaseline struct {
-	N     uint64
-	Drift *stats.Hist
+	// N counts decision points, Requests and Operations what the stratum held.
+	N          uint64
+	Requests   uint64
+	Operations uint64
+	Drift      *stats.Hist
 }
 
 // RequestBaseline is what was normal for an agent's requests.
@@ -178,6 +181,8 @@ func (b *Baselines) Load(from, to time.Time, ops []store.OperationMinute, reqs [
 			k.strata[m.Steps] = s
 		}
 		s.N += m.Drift.N
+		s.Requests += m.N
+		s.Operations += m.Operations
 		s.Drift.Merge(m.Drift.Hist)
 	}
 	b.changed()
@@ -311,6 +316,8 @@ func (b *Baselines) Request(s Slice) RequestBaseline {
 				out.Strata[name] = o
 			}
 			o.N += st.N
+			o.Requests += st.Requests
+			o.Operations += st.Operations
 			o.Drift.Merge(st.Drift)
 		}
 	}

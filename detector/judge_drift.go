@@ -30,7 +30,7 @@ func JudgeDrift(w RequestWindow, b RequestBaseline, cfg DriftConfig) Verdict {
 		usual := cfg.PriorShare
 		if history {
 			base := b.Strata[name]
-			if base == nil || base.N < minBaseDrift {
+			if base == nil || base.N < minBaseDrift || longer(s, base) {
 				skipped += s.Drift.N
 				continue
 			}
@@ -47,7 +47,7 @@ func JudgeDrift(w RequestWindow, b RequestBaseline, cfg DriftConfig) Verdict {
 	}
 	v.Samples = n
 	if skipped > 0 {
-		v.note(fmt.Sprintf("%d requests of lengths without a baseline were left out", skipped))
+		v.note(fmt.Sprintf("%d requests of a length that the baseline does not have were left out", skipped))
 	}
 	if n < cfg.MinRequests {
 		return v.with(Insufficient, "few_decision_points")
@@ -87,6 +87,18 @@ func JudgeDrift(w RequestWindow, b RequestBaseline, cfg DriftConfig) Verdict {
 		return v.with(Quiet, "as_usual")
 	}
 	return v.with(Hold, "between")
+}
+
+// maxLonger is how much longer than in the baseline the tasks of a stratum may be on
+// average. Strata are wide, the last is open: longer tasks have more retries and
+// more drift within one, without any fault.
+const maxLonger = 1.15
+
+func longer(s *Stratum, base *StratumBaseline) bool {
+	if s.N == 0 || base.Requests == 0 || base.Operations == 0 {
+		return false
+	}
+	return float64(s.Operations)/float64(s.N) > maxLonger*float64(base.Operations)/float64(base.Requests)
 }
 
 // driftLimit is the drift in milliseconds from which it counts: a share of the

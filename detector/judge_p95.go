@@ -64,12 +64,12 @@ func JudgeSpread(w OperationWindow, b OperationBaseline, cfg SpreadConfig, minBl
 	}
 	moving := scatter(w, b, cfg, band)
 
-	best, kind, unitBase := bulk, "bulk", bulkBase
+	best, kind, reason, unitBase := bulk, "bulk", "spread_bulk", bulkBase
 	if tail.est > best.est {
-		best, kind, unitBase = tail, "tail", tailBase
+		best, kind, reason, unitBase = tail, "tail", "spread_tail", tailBase
 	}
 	if moving.est > best.est {
-		best, kind, unitBase = moving, "movement of P95", math.Max(b.Scatter.CorrectedSD, math.Max(b.Scatter.SamplingSD, band))
+		best, kind, reason, unitBase = moving, "movement of P95", "spread_movement", math.Max(b.Scatter.CorrectedSD, math.Max(b.Scatter.SamplingSD, band))
 	}
 	v.Value, v.Baseline, v.Threshold = best.est*unitBase, unitBase, cfg.Ratio*unitBase
 	v.Effect = stats.Interval{Estimate: best.est, Lo: best.lo, Hi: best.hi, Confidence: 0.95}
@@ -91,7 +91,7 @@ func JudgeSpread(w OperationWindow, b OperationBaseline, cfg SpreadConfig, minBl
 	fires := func(r ratioTo) bool { return r.ok && r.est >= cfg.Ratio && r.lo >= (1+cfg.Ratio)/2 }
 	switch {
 	case p95 >= floor && (fires(bulk) || fires(tail) || fires(moving)):
-		return v.with(Breach, "spread_"+map[string]string{"bulk": "bulk", "tail": "tail"}[kind])
+		return v.with(Breach, reason)
 	case best.est < cfg.ClearRatio && level.est < cfg.ClearP95:
 		return v.with(Quiet, "as_usual")
 	}

@@ -73,10 +73,12 @@ type OperationWindow struct {
 
 // Stratum is the requests of one step-count stratum.
 type Stratum struct {
-	N         uint64
-	ByRetries map[string]*RetryGroup
-	Hidden    store.Measure
-	Drift     store.Measure
+	N uint64
+	// Operations counts their operations, which tells how long the tasks are.
+	Operations uint64
+	ByRetries  map[string]*RetryGroup
+	Hidden     store.Measure
+	Drift      store.Measure
 }
 
 // RequestWindow is an agent's requests in [From, To).
@@ -160,6 +162,7 @@ func requestWindows(cells []store.RequestCell, budgets map[Slice]float64, from, 
 			w.Strata[c.Steps] = s
 		}
 		s.N += c.N - c.Late
+		s.Operations += c.Operations
 		s.Hidden.Add(c.Hidden)
 		s.Drift.Add(c.Drift)
 		s.ByRetries[c.Retries] = pool(s.ByRetries[c.Retries], &RetryGroup{N: c.N - c.Late, AgentReported: c.AgentReported, FailedNS: c.FailedNS,

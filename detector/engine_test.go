@@ -1,0 +1,208 @@
+package detector_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"driftline/detector"
+	"driftline/detector/dettest"
+	"driftline/detector/rollup"
+	"driftline/detector/store"
+	"driftline/internal/clock"
+	"driftline/internal/engine/enginetest"
+	"driftline/internal/rows"
+)
+
+func TestMain(m *testing.M) { enginetest.Main(m) }
+
+// TestIncidentOnTheRealEngine plays history and an incident through the base tables,
+// the rollups and the store, restarts the detector in the middle, and lets its
+// notifier fail for a while.
+func TestIncidentOnTheRealEngine(t *testing.T) {
+	const quiet, restart, length = 110, 116, 135
+	ctx := context.Background()
+	conn, db := dettest.DB(t)
+	st, err := store.New(conn, db)
+	require.NoError(t, err)
+	g := seeded(t)
+	start := time.Now().UTC().Truncate(time.Minute).Add(-length*time.Minute - time.Hour)
+	sink := &collect{name: "sink", fail: errors.New("receiver is down")}
+	other := &collect{name: "other"}
+	build := func() *detector.Engine {
+		job, err := rollup.New(conn, rollup.Config{Database: db})
+		require.NoError(t, err)
+		e, err := detector.New(detector.DefaultConfig(), st, job, []detector.Notifier{sink, other}, clock.NewManual(start))
+		require.NoError(t, err)
+		require.False(t, e.Ready())
+		return e
+	}
+	insert := func(m int, c conditions) {
+		at := start.Add(time.Duration(m) * time.Minute)
+		reqs, ops := g.minute(at, c)
+		all := make([]rows.Row, 0, len(reqs)+len(ops))
+		for _, o := range ops {
+			all = append(all, o)
+		}
+		for _, r := range reqs {
+			all = append(all, r)
+		}
+		require.NoError(t, dettest.Insert(ctx, conn, db, at.Add(time.Minute), all...))
+	}
+	for m := range quiet {
+		insert(m, healthy)
+	}
+	e := build()
+	var changes []detector.Alert
+	for m := quiet; m < length; m++ {
+		if m == restart {
+			e = build()
+		}
+		if m == restart+4 {
+			sink.fail = nil
+		}
+		insert(m, incident(m-quiet))
+		for _, after := range []time.Duration{95 * time.Second, 125 * time.Second} {
+			r, err := e.Evaluate(ctx, start.Add(time.Duration(m)*time.Minute+after))
+			if sink.fail != nil && err != nil {
+				require.ErrorContains(t, err, "receiver is down")
+			} else {
+				require.NoError(t, err)
+				require.True(t, e.Ready())
+			}
+			changes = append(changes, r.Changes...)
+		}
+	}
+	fired := map[string]time.Time{}
+	for _, c := range changes {
+		t.Logf("%s %s %s %s %s", c.At.Sub(start), c.Detection, c.State, c.Slice, c.Evidence.Reason)
+		if _, ok := fired[c.Detection]; c.State == detector.Firing && !ok {
+			fired[c.Detection] = c.FiredAt
+		}
+	}
+	late := fired[detector.Alert504]
+	require.False(t, late.IsZero())
+	for _, d := range []string{detector.RetryBimodality, detector.DeadlineDrift, detector.P95Spread, detector.P95Surge} {
+		require.False(t, fired[d].IsZero(), d)
+		require.True(t, fired[d].Before(late), d)
+	}
+	// C63: each transition was sent once to each, although one was down and the
+	// process was replaced; firing alerts were repeated well inside their end.
+	for _, c := range []*collect{sink, other} {
+		seen := map[string]bool{}
+		for _, a := range c.news() {
+			require.False(t, seen[a.Key()], "%s got %s twice", c.name, a.Key())
+			seen[a.Key()] = true
+			require.False(t, a.Shadow)
+		}
+		require.GreaterOrEqual(t, len(seen), 4)
+	}
+	require.Len(t, sink.news(), len(other.news()))
+	require.Greater(t, len(other.got), len(other.news()))
+
+	stored, err := st.AlertTransitions(ctx, start, time.Now(), 1000)
+	require.NoError(t, err)
+	require.Len(t, stored, len(changes))
+	for _, a := range stored {
+		var ev detector.Evidence
+		require.NoError(t, json.Unmarshal([]byte(a.Evidence), &ev))
+		if a.State == detector.Firing && a.Detection != detector.Alert504 {
+			require.NotEmpty(t, ev.TraceIDs, a.Detection)
+			spans, err := st.Operations(ctx, ev.TraceIDs[0])
+			require.NoError(t, err)
+			require.NotEmpty(t, spans)
+		}
+		// C69: who, how much, over which window, against what, what first.
+		for _, key := range []string{"summary", "description", "cause", "do_first", "do_not"} {
+			require.NotEmpty(t, a.Annotations[key], "%s of %s", key, a.Detection)
+		}
+		require.True(t, strings.Contains(a.Annotations["summary"], "planner"))
+	}
+}
+
+// failing breaks reads on demand.
+type failing struct {
+	*memStore
+	err error
+}
+
+func (f *failing) OperationCells(ctx context.Context, from, to time.Time) ([]store.OperationCell, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	return f.memStore.OperationCells(ctx, from, to)
+}
+
+// C62: a store away for 40 s is no alert; for 10 minutes it is one.
+func TestBlindnessIsItsOwnAlert(t *testing.T) {
+	ctx := context.Background()
+	start := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+	st, sink := &failing{memStore: newMemStore()}, &collect{name: "sink"}
+	e, err := detector.New(detector.DefaultConfig(), st, st, []detector.Notifier{sink}, clock.NewManual(start))
+	require.NoError(t, err)
+	at := start
+	round := func() error {
+		at = at.Add(30 * time.Second)
+		_, err := e.Evaluate(ctx, at)
+		return err
+	}
+	require.NoError(t, round())
+	st.err = errors.New("connection refused")
+	require.ErrorContains(t, round(), "connection refused")
+	require.Error(t, round())
+	require.Empty(t, sink.got)
+	for range 30 {
+		require.Error(t, round())
+	}
+	require.Len(t, sink.news(), 1)
+	require.Equal(t, detector.PipelineHealth, sink.news()[0].Detection)
+	st.err = nil
+	for range 14 {
+		require.NoError(t, round())
+	}
+	require.Len(t, sink.news(), 2)
+	require.Equal(t, detector.Resolved, sink.news()[1].State)
+	require.NotEmpty(t, st.alerts, "what could not be stored is stored later")
+}
+
+// A service that falls silent is a pipeline alert, and other alerts stay.
+func TestSilenceOfAService(t *testing.T) {
+	g := seeded(t)
+	ctx := context.Background()
+	start := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+	st, sink := newMemStore(), &collect{name: "sink"}
+	e, err := detector.New(detector.DefaultConfig(), st, st, []detector.Notifier{sink}, clock.NewManual(start))
+	require.NoError(t, err)
+	const quiet = 100
+	for m := range quiet + 40 {
+		now := start.Add(time.Duration(m) * time.Minute)
+		switch {
+		case m < quiet:
+			st.add(g.minute(now, healthy))
+		case m < quiet+5:
+			st.add(g.minute(now, incident(m-quiet)))
+		}
+		if m < 80 {
+			continue
+		}
+		_, err := e.Evaluate(ctx, now.Add(time.Minute+35*time.Second))
+		require.NoError(t, err)
+	}
+	silent, firing := 0, 0
+	for _, a := range sink.news() {
+		require.Equal(t, detector.Firing, a.State, "%s resolved by silence", a.Detection)
+		if a.Detection == detector.PipelineHealth {
+			silent++
+			require.Equal(t, "no_data", a.Evidence.Reason)
+		} else {
+			firing++
+		}
+	}
+	require.Equal(t, 1, silent)
+	require.Positive(t, firing)
+}
