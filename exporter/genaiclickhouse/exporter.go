@@ -60,11 +60,16 @@ func (e *genaiExporter) start(ctx context.Context, host component.Host) error {
 		return err
 	}
 	e.conn, e.host = conn, host
-	e.stop = e.clk.Every(checkInterval, func(time.Time) {
-		ctx, cancel := context.WithTimeout(context.Background(), e.cfg.TimeoutConfig.Timeout)
-		defer cancel()
+	running, cancel := context.WithCancel(context.Background())
+	stop := e.clk.Every(checkInterval, func(time.Time) {
+		ctx, done := context.WithTimeout(running, e.cfg.TimeoutConfig.Timeout)
+		defer done()
 		_ = e.checkSchema(ctx)
 	})
+	e.stop = func() {
+		cancel() // a check that waits for a silent server must not hold the shutdown up
+		stop()
+	}
 	return nil
 }
 
