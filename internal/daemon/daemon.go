@@ -140,11 +140,8 @@ func (d *Daemon) build(o Options) error {
 	if err != nil {
 		return err
 	}
-	d.server = &http.Server{
-		Handler: pages, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
-		WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
-		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
-	}
+	d.server = ui.NewServer(pages)
+	d.server.ErrorLog = slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn)
 	return nil
 }
 

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"driftline/detector"
+	"driftline/internal/chconn"
+	"driftline/internal/clock"
+	"driftline/internal/daemon"
+	"driftline/internal/standalone"
+	"driftline/schema"
+)
+
+// alerting holds the flags of detection, delivery and UI that serve and standalone share.
+type alerting struct {
+	ui, external            string
+	allowedHosts            []string
+	alertmanagers, webhooks []string
+	shadow                  []string
+	dashboard, runbook      string
+}
+
+func (a *alerting) flags(c *cobra.Command) {
+	fs := c.Flags()
+	fs.StringVar(&a.ui, "ui-listen", "127.0.0.1:8686", "address of pages, /metrics, /healthz and /readyz")
+	fs.StringVar(&a.external, "external-url", "", "URL under which people reach the UI, for links in alerts")
+	fs.StringSliceVar(&a.allowedHosts, "allowed-host", nil, "further host names under which the UI is reached, such as a proxy's")
+	fs.StringArrayVar(&a.alertmanagers, "alertmanager", nil, "URL of an Alertmanager, such as http://127.0.0.1:9093; may be repeated, one for each member of a cluster")
+	fs.StringArrayVar(&a.webhooks, "webhook", nil, "URL that gets alerts in Alertmanager's webhook format; may be repeated")
+	fs.StringSliceVar(&a.shadow, "shadow", nil, "detections that are stored and shown but never sent, such as p95_surge")
+	fs.StringVar(&a.dashboard, "dashboard-url", "", "URL of the Grafana dashboard, for links in alerts")
+	fs.StringVar(&a.runbook, "runbook-url", "", "URL of your runbook, for links in alerts; #<detection> is added")
+}
+
+func (a *alerting) options(g *global) (daemon.Options, error) {
+	logger, err := g.logger()
+	if err != nil {
+		return daemon.Options{}, err
+	}
+	cfg := detector.DefaultConfig()
+	cfg.DashboardURL, cfg.RunbookURL = a.dashboard, a.runbook
+	for _, name := range a.shadow {
+		if cfg.Shadow == nil {
+			cfg.Shadow = map[string]bool{}
+		}
+		cfg.Shadow[name] = true
+	}
+	if err := cfg.Validate(); err != nil {
+		return daemon.Options{}, usageError{err}
+	}
+	return daemon.Options{
+		UIListen: a.ui, ExternalURL: a.external, AllowedHosts: a.allowedHosts,
+		Alertmanagers: a.alertmanagers, Webhooks: a.webhooks,
+		Detector: cfg, Clock: clock.System(), Logger: logger,
+	}, nil
+}
+
+func newStandalone(g *global) *cobra.Command {
+	a := &alerting{}
+	s := &storage{}
+	var o standalone.Options
+	var memoryMiB int64
+	c := &cobra.Command{
+		Use:   "standalone",
+		Short: "Run everything in one process: OTLP, storage, detection, UI",
+		Long: `standalone takes OTLP, cuts spans into segments, stores them in an embedded ClickHouse engine
+in a folder, detects and alerts. The engine is a child process that is restarted when it ends;
+spans queue meanwhile.`,
+		Example: `  detectd standalone --data ./driftline-data
+  detectd standalone --data /var/lib/driftline --alertmanager http://127.0.0.1:9093
+  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 your-agent`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var err error
+			if o.Daemon, err = a.options(g); err != nil {
+				return err
+			}
+			o.Logger = o.Daemon.Logger
+			s.dsn = "http://127.0.0.1/" + schema.DefaultDatabase
+			if _, o.Schema, err = s.target(); err != nil {
+				return err
+			}
+			if o.Engine, err = engineArgv(); err != nil {
+				return err
+			}
+			o.EngineMemoryBytes = memoryMiB << 20
+			o.EngineLog = os.Stderr
+			return standalone.Run(c.Context(), o, func(i standalone.Info) {
+				fmt.Fprintf(c.OutOrStdout(), "driftline is up\n  OTLP gRPC   %s\n  OTLP HTTP   http://%s\n  UI          %s\n  ClickHouse  http://%s\n  data        %s\n",
+					i.OTLPGRPC, i.OTLPHTTP, i.UI, i.ClickHouse, o.DataDir)
+			})
+		},
+	}
+	a.flags(c)
+	fs := c.Flags()
+	fs.StringVar(&o.DataDir, "data", "driftline-data", "folder for all data; created if missing")
+	fs.StringVar(&o.Library, "libchdb", "", "path of libchdb.so; found by itself by default")
+	fs.StringVar(&o.Collector.OTLPGRPC, "otlp-grpc", "127.0.0.1:4317", "address of OTLP over gRPC")
+	fs.StringVar(&o.Collector.OTLPHTTP, "otlp-http", "127.0.0.1:4318", "address of OTLP over HTTP")
+	fs.StringVar(&o.Collector.MetricsAddress, "collector-metrics", "127.0.0.1:8888", "address of the collector's own metrics, which /metrics of the UI repeats")
+	fs.StringVar(&o.EngineListen, "engine-listen", "127.0.0.1:0", "address of the engine's ClickHouse endpoint; port 0 takes a free one")
+	fs.Int64Var(&memoryMiB, "engine-memory-mib", 1024, "memory limit of the engine in MiB")
+	fs.StringToStringVar(&s.ttl, "ttl-days", nil, "retention in days by key, as in detectd migrate")
+	return c
+}
+
+func newServe(g *global) *cobra.Command {
+	a := &alerting{}
+	s := &storage{}
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Detect and alert on any ClickHouse that holds driftline's tables",
+		Example: `  detectd serve --clickhouse clickhouse://user:password@host:9000/driftline --alertmanager http://alertmanager:9093
+  ` + chconn.EnvDSN + `=http://host:8123/driftline detectd serve`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			o, err := a.options(g)
+			if err != nil {
+				return err
+			}
+			if o.Target, o.Schema, err = s.target(); err != nil {
+				return err
+			}
+			return daemon.Run(c.Context(), o, func(url string) {
+				fmt.Fprintf(c.OutOrStdout(), "detectd is up\n  UI          %s\n  ClickHouse  %s\n", url, o.Target.Address())
+			})
+		},
+	}
+	a.flags(c)
+	s.flags(c)
+	return c
+}
+
+// engineArgv starts this very program as the embedded engine.
+func engineArgv() ([]string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program's own file to start the engine: %w", err)
+	}
+	return []string{self, "engine"}, nil
+}
+
+func canListen(addr string) bool {
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", addr)
+	if err != nil {
+		return false
+	}
+	return l.Close() == nil
+}
