@@ -42,20 +42,23 @@ func TestIncidentOnTheRealEngine(t *testing.T) {
 		require.False(t, e.Ready())
 		return e
 	}
-	insert := func(m int, c conditions) {
-		at := start.Add(time.Duration(m) * time.Minute)
-		reqs, ops := g.minute(at, c)
-		all := make([]rows.Row, 0, len(reqs)+len(ops))
-		for _, o := range ops {
-			all = append(all, o)
+	// insert stores minutes [from, to) at once, as of the end of the last.
+	insert := func(from, to int, c conditions) {
+		var all []rows.Row
+		for m := from; m < to; m++ {
+			reqs, ops := g.minute(start.Add(time.Duration(m)*time.Minute), c)
+			for _, o := range ops {
+				all = append(all, o)
+			}
+			for _, r := range reqs {
+				all = append(all, r)
+			}
 		}
-		for _, r := range reqs {
-			all = append(all, r)
-		}
-		require.NoError(t, dettest.Insert(ctx, conn, db, at.Add(time.Minute), all...))
+		require.NoError(t, dettest.Insert(ctx, conn, db, start.Add(time.Duration(to)*time.Minute), all...))
 	}
-	for m := range quiet {
-		insert(m, healthy)
+	insert(0, quiet-12, healthy)
+	for m := quiet - 12; m < quiet; m++ {
+		insert(m, m+1, healthy)
 	}
 	e := build()
 	var changes []detector.Alert
@@ -66,7 +69,7 @@ func TestIncidentOnTheRealEngine(t *testing.T) {
 		if m == restart+4 {
 			sink.fail = nil
 		}
-		insert(m, incident(m-quiet))
+		insert(m, m+1, incident(m-quiet))
 		for _, after := range []time.Duration{95 * time.Second, 125 * time.Second} {
 			r, err := e.Evaluate(ctx, start.Add(time.Duration(m)*time.Minute+after))
 			if sink.fail != nil && err != nil {

@@ -25,6 +25,9 @@ type Config struct {
 	// neighbours to the retention of the 1m tables, so their hours would shrink.
 	// They are counted in Stats.TooOld. Default 13 days, under the 14 of the tables.
 	MaxAge time.Duration
+	// HourEvery is the least time between runs of the 1h tier, which nobody needs by
+	// the minute; default 5 minutes.
+	HourEvery time.Duration
 }
 
 var name = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -37,6 +40,9 @@ func (c Config) Validate() error {
 	}
 	if c.Overlap < 0 {
 		errs = append(errs, fmt.Errorf("rollup overlap %v: want 0 or more", c.Overlap))
+	}
+	if c.HourEvery < 0 {
+		errs = append(errs, fmt.Errorf("rollup hour_every %v: want 0 or more", c.HourEvery))
 	}
 	if c.MaxAge < time.Hour {
 		errs = append(errs, fmt.Errorf("rollup max_age %v: want an hour or more", c.MaxAge))
@@ -53,6 +59,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxAge == 0 {
 		c.MaxAge = 13 * 24 * time.Hour
+	}
+	if c.HourEvery == 0 {
+		c.HourEvery = 5 * time.Minute
 	}
 	return c
 }
@@ -78,18 +87,24 @@ type Job struct {
 	conn  driver.Conn
 	cfg   Config
 	state *cursor
-	seen  map[pair]mark
+	// seen and seenHours are what the last run found in its overlap.
+	seen      map[pair]mark
+	seenHours map[pair]mark
+	hoursAt   time.Time
 }
 
 type cursor struct {
 	// StoredAtMS is the newest stored_at that has been rolled up, in Unix milliseconds.
 	StoredAtMS int64 `json:"stored_at_ms"`
+	// HourStoredAtMS is the same for the 1m rows that went into the 1h tier.
+	HourStoredAtMS int64 `json:"hour_stored_at_ms"`
 }
 
+// pair is a cell of time of a service: a minute, or an hour in the 1h tier.
 type pair struct {
 	table   string
 	service string
-	minute  int64
+	at      int64
 }
 
 type mark struct {
@@ -113,7 +128,7 @@ func New(conn driver.Conn, cfg Config) (*Job, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Job{conn: conn, cfg: cfg, seen: map[pair]mark{}}, nil
+	return &Job{conn: conn, cfg: cfg, seen: map[pair]mark{}, seenHours: map[pair]mark{}}, nil
 }
 
 // Run rolls up what was stored since the last run. After an error the cursor
@@ -132,108 +147,111 @@ func (j *Job) Run(ctx context.Context, now time.Time) (Stats, error) {
 
 // Rebuild rolls up everything anew, as if there had been no run before.
 func (j *Job) Rebuild(ctx context.Context, now time.Time) (Stats, error) {
-	j.seen = map[pair]mark{}
+	j.seen, j.seenHours, j.hoursAt = map[pair]mark{}, map[pair]mark{}, time.Time{}
 	return j.run(ctx, now, cursor{})
 }
 
 func (j *Job) run(ctx context.Context, now time.Time, from cursor) (Stats, error) {
 	st := Stats{Touched: map[string][]int64{}}
-	since := max(from.StoredAtMS-j.cfg.Overlap.Milliseconds(), 0)
-	oldest := now.Add(-j.cfg.MaxAge).Unix()
+	next := from
+	oldest := now.Add(-j.cfg.MaxAge)
 	seen := map[pair]mark{}
-	newest := from.StoredAtMS
 	for _, t := range tables {
-		found, err := j.dirty(ctx, t, since)
+		work, err := j.work(ctx, t, t.dirty(j.cfg.Database), from.StoredAtMS, &next.StoredAtMS, oldest, j.seen, seen, &st)
 		if err != nil {
 			return st, err
 		}
-		work := map[string][]int64{}
-		for p, m := range found {
-			seen[p] = m
-			newest = max(newest, m.newest.UnixMilli())
-			switch {
-			case p.minute < oldest:
-				st.TooOld++
-			case j.seen[p] == m:
-				st.Unchanged++
-			default:
-				work[p.service] = append(work[p.service], p.minute)
-			}
-		}
 		for _, service := range sortedKeys(work) {
-			minutes := work[service]
-			slices.Sort(minutes)
-			hours, err := j.recompute(ctx, t, service, minutes)
-			if err != nil {
-				return st, err
+			for chunk := range chunks(work[service]) {
+				if err := j.tier(ctx, service, chunk, 60, "minutes", t.versions1m, t.insert1m, t.zero1m); err != nil {
+					return st, fmt.Errorf("roll up %d minutes of %s of service %q: %w", len(chunk), t.base, service, err)
+				}
 			}
-			st.DirtyMinutes += len(minutes)
-			st.DirtyHours += hours
-			st.Touched[service] = append(st.Touched[service], minutes...)
+			st.DirtyMinutes += len(work[service])
+			st.Touched[service] = append(st.Touched[service], work[service]...)
 		}
 	}
 	for service, minutes := range st.Touched {
 		slices.Sort(minutes)
 		st.Touched[service] = slices.Compact(minutes)
 	}
-	if newest > 0 {
-		st.Newest = time.UnixMilli(newest).UTC()
+	j.seen = seen
+	if next.StoredAtMS > 0 {
+		st.Newest = time.UnixMilli(next.StoredAtMS).UTC()
 	}
-	if j.state == nil || newest != j.state.StoredAtMS {
-		if err := j.saveCursor(ctx, cursor{newest}); err != nil {
+	if j.hoursAt.IsZero() || now.Before(j.hoursAt) || now.Sub(j.hoursAt) >= j.cfg.HourEvery {
+		if err := j.hours(ctx, from, &next, oldest, &st); err != nil {
+			return st, err
+		}
+		j.hoursAt = now
+	}
+	if j.state == nil || next != *j.state {
+		if err := j.saveCursor(ctx, next); err != nil {
 			return st, err
 		}
 	}
-	j.state, j.seen = &cursor{newest}, seen
+	j.state = &next
 	return st, nil
 }
 
-func (j *Job) dirty(ctx context.Context, t table, since int64) (map[pair]mark, error) {
-	rows, err := j.conn.Query(ctx, t.dirty(j.cfg.Database),
-		clickhouse.Named("since", since))
+// hours computes the hours whose minutes were written since the last time.
+func (j *Job) hours(ctx context.Context, from cursor, next *cursor, oldest time.Time, st *Stats) error {
+	seen := map[pair]mark{}
+	for _, t := range tables {
+		var tooOld Stats // already counted by the minute
+		work, err := j.work(ctx, t, t.dirtyHours(j.cfg.Database), from.HourStoredAtMS, &next.HourStoredAtMS, oldest, j.seenHours, seen, &tooOld)
+		if err != nil {
+			return err
+		}
+		for _, service := range sortedKeys(work) {
+			for chunk := range chunks(work[service]) {
+				if err := j.tier(ctx, service, chunk, 3600, "hours", t.versions1h, t.insert1h, t.zero1h); err != nil {
+					return fmt.Errorf("roll up %d hours of %s of service %q: %w", len(chunk), t.base, service, err)
+				}
+			}
+			st.DirtyHours += len(work[service])
+		}
+	}
+	j.seenHours = seen
+	return nil
+}
+
+// work finds the cells that got rows since a cursor and sorts out what there is to
+// do. It notes what it found in seen and moves newest on.
+func (j *Job) work(ctx context.Context, t table, query string, since int64, newest *int64, oldest time.Time, before, seen map[pair]mark, st *Stats) (map[string][]int64, error) {
+	rows, err := j.conn.Query(ctx, query, clickhouse.Named("since", max(since-j.cfg.Overlap.Milliseconds(), 0)), clickhouse.Named("oldest", oldest.Unix()))
 	if err != nil {
-		return nil, fmt.Errorf("find minutes of %s to roll up: %w", t.base, err)
+		return nil, fmt.Errorf("find what to roll up of %s: %w", t.base, err)
 	}
 	defer rows.Close()
-	out := map[pair]mark{}
+	work := map[string][]int64{}
 	for rows.Next() {
 		p := pair{table: t.name}
 		var m mark
-		if err := rows.Scan(&p.service, &p.minute, &m.newest, &m.rows); err != nil {
-			return nil, fmt.Errorf("read minutes of %s to roll up: %w", t.base, err)
+		if err := rows.Scan(&p.service, &p.at, &m.newest, &m.rows); err != nil {
+			return nil, fmt.Errorf("find what to roll up of %s: %w", t.base, err)
 		}
 		m.newest = m.newest.UTC()
-		out[p] = m
-	}
-	return out, rows.Err()
-}
-
-// recompute writes the cells of a service's minutes and then of their hours, and
-// returns how many hours there were.
-func (j *Job) recompute(ctx context.Context, t table, service string, minutes []int64) (int, error) {
-	for chunk := range chunks(minutes) {
-		if err := j.tier(ctx, t, service, chunk, 60, "minutes", t.versions1m, t.insert1m, t.zero1m); err != nil {
-			return 0, fmt.Errorf("roll up %d minutes of %s of service %q: %w", len(chunk), t.base, service, err)
+		seen[p] = m
+		*newest = max(*newest, m.newest.UnixMilli())
+		switch {
+		case p.at < oldest.Unix():
+			st.TooOld++
+		case before[p] == m:
+			st.Unchanged++
+		default:
+			work[p.service] = append(work[p.service], p.at)
 		}
 	}
-	var hours []int64
-	for _, m := range minutes {
-		h := m - m%3600
-		if len(hours) == 0 || hours[len(hours)-1] != h {
-			hours = append(hours, h)
-		}
+	for _, cells := range work {
+		slices.Sort(cells)
 	}
-	for chunk := range chunks(hours) {
-		if err := j.tier(ctx, t, service, chunk, 3600, "hours", t.versions1h, t.insert1h, t.zero1h); err != nil {
-			return 0, fmt.Errorf("roll up %d hours of %s of service %q: %w", len(chunk), t.base, service, err)
-		}
-	}
-	return len(hours), nil
+	return work, rows.Err()
 }
 
 // tier recomputes cells of one length: versions first, then the fresh cells, then
 // zeros for the vanished. width is a cell's length in seconds.
-func (j *Job) tier(ctx context.Context, t table, service string, cells []int64, width int64, param string,
+func (j *Job) tier(ctx context.Context, service string, cells []int64, width int64, param string,
 	versions, insert, zero func(db string) string) error {
 	args := []any{
 		clickhouse.Named("service", service), clickhouse.Named(param, cells),
@@ -313,7 +331,7 @@ func (j *Job) saveCursor(ctx context.Context, c cursor) error {
 		return err
 	}
 	err = j.conn.Exec(ctx, "INSERT INTO "+j.cfg.Database+".detector_state_base (key, state, version) SELECT @key, @state, @version",
-		clickhouse.Named("key", stateKey), clickhouse.Named("state", string(text)), clickhouse.Named("version", c.StoredAtMS))
+		clickhouse.Named("key", stateKey), clickhouse.Named("state", string(text)), clickhouse.Named("version", max(c.StoredAtMS, c.HourStoredAtMS)))
 	if err != nil {
 		return fmt.Errorf("save the rollup cursor: %w", err)
 	}

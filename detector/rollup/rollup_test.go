@@ -37,7 +37,7 @@ func operation(id string, end time.Time, attempts *uint32, userNS int64) *rows.O
 
 func newJob(t *testing.T, conn driver.Conn, db string) *rollup.Job {
 	t.Helper()
-	j, err := rollup.New(conn, rollup.Config{Database: db})
+	j, err := rollup.New(conn, rollup.Config{Database: db, HourEvery: time.Nanosecond})
 	require.NoError(t, err)
 	return j
 }
@@ -292,10 +292,30 @@ func TestRunIsIdleWithoutNewRowsAndResumes(t *testing.T) {
 	require.Equal(t, []string{"3+ overload true 1 500000000"}, dump(t, conn, "SELECT concat(ordinal_bucket, ' ', error_class, ' ', toString(at_cap), ' ', toString(leaf), ' ', toString(backoff_sum_ns)) FROM "+db+".rollup_attempts_1m"))
 	st = run(t, job)
 	require.Zero(t, st.DirtyMinutes)
+	require.Zero(t, st.DirtyHours)
 	require.Equal(t, 2, st.Unchanged)
 	// A new process reads the overlap again once, and nothing before it.
 	st = run(t, newJob(t, conn, db))
 	require.Equal(t, 2, st.DirtyMinutes)
+}
+
+func TestHoursFollowMoreSlowly(t *testing.T) {
+	ctx := context.Background()
+	conn, db := dettest.DB(t)
+	job, err := rollup.New(conn, rollup.Config{Database: db})
+	require.NoError(t, err)
+	now := time.Now()
+	var hours []int
+	for i, after := range []time.Duration{0, time.Minute, 6 * time.Minute, 12 * time.Minute} {
+		if i < 3 {
+			require.NoError(t, dettest.Insert(ctx, conn, db, now, operation(fmt.Sprint("o", i), start, ptr(uint32(1)), 1e9)))
+		}
+		st, err := job.Run(ctx, now.Add(after))
+		require.NoError(t, err)
+		hours = append(hours, st.DirtyHours)
+	}
+	require.Equal(t, []int{1, 0, 1, 0}, hours)
+	require.Equal(t, []string{"3"}, dump(t, conn, "SELECT toString(n) FROM "+db+".rollup_operations_1h"))
 }
 
 func TestOldMinutesAreLeftAlone(t *testing.T) {

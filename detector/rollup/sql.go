@@ -170,6 +170,13 @@ func (t table) zero1h(db string) string {
 	return t.zero(db, "_1h_base", dims, "toUnixTimestamp(minute) IN @hours AND minute >= toDateTime(@lo, 'UTC') AND minute < toDateTime(@hi, 'UTC')", fresh)
 }
 
+// dirtyHours lists the hours whose minutes were written after @since. Hours that
+// began before @oldest have lost minutes to the retention and stay as they are.
+func (t table) dirtyHours(db string) string {
+	return "SELECT service_name, toInt64(toUnixTimestamp(toStartOfHour(minute))) AS cell, max(stored_at), count() FROM " + db + "." + t.name +
+		"_1m_base WHERE stored_at > fromUnixTimestamp64Milli(toInt64(@since)) AND minute >= toDateTime(@oldest, 'UTC') GROUP BY service_name, cell ORDER BY service_name, cell"
+}
+
 // dirty lists the pairs that got rows after @since.
 func (t table) dirty(db string) string {
 	return "SELECT service_name, toInt64(toUnixTimestamp(toStartOfMinute(ended_at))) AS cell, max(stored_at), count() FROM " +
