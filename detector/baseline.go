@@ -2,6 +2,7 @@ package detector
 
 import (
 	"math"
+	"slices"
 	"sort"
 	"time"
 
@@ -63,6 +64,41 @@ type opBlock struct {
 	deadline, missed  uint64
 	inference         *stats.Hist
 	minutes           []*stats.Hist
+	sum               *blockSummary
+}
+
+// blockSummary is what a block of operations says by itself. It is worked out once,
+// since the baseline is asked for every few minutes and a block stays for a day.
+type blockSummary struct {
+	ok             bool
+	p50, p95, tail float64
+	sd             float64
+	sdOK           bool
+	scatter        stats.Spread
+	scatterOK      bool
+	logs           []float64
+}
+
+func (k *opBlock) summary() *blockSummary {
+	if k.sum != nil {
+		return k.sum
+	}
+	s := &blockSummary{ok: k.inference.N() >= minPerBlock}
+	for _, m := range k.minutes {
+		if p, err := m.Quantile(0.95); err == nil && m.N() >= minPerMinute && p > 0 {
+			s.logs = append(s.logs, math.Log(p))
+		}
+	}
+	if s.ok {
+		s.p50, s.p95 = quantile(k.inference, 0.5), quantile(k.inference, 0.95)
+		s.tail = tailMS(s.p50, s.p95)
+		sd, err := k.inference.RobustSD(stats.Linear)
+		s.sd, s.sdOK = sd, err == nil
+		s.scatter, err = stats.P95Spread(k.minutes, stats.SpreadConfig{MinPerWindow: minPerMinute, MinWindows: 5})
+		s.scatterOK = err == nil
+	}
+	k.sum, k.minutes = s, nil // the minutes are not needed any more
+	return s
 }
 
 type reqBlock struct {
@@ -198,10 +234,24 @@ func block[B any](m map[Slice]map[int64]*B, s Slice, at int64, fresh func() *B) 
 	return m[s][at]
 }
 
-// SetIncidents replaces what is kept out.
+// SetIncidents replaces what is kept out. Only agents whose incidents changed are
+// worked out anew.
 func (b *Baselines) SetIncidents(incidents map[scope][]Interval) {
+	same := func(s Slice) bool {
+		k := scope{s.Service, s.Agent}
+		return slices.EqualFunc(b.incidents[k], incidents[k], func(x, y Interval) bool { return x.From.Equal(y.From) && x.To.Equal(y.To) })
+	}
+	for s := range b.opCache {
+		if !same(s) {
+			delete(b.opCache, s)
+		}
+	}
+	for s := range b.reqCache {
+		if !same(s) {
+			delete(b.reqCache, s)
+		}
+	}
 	b.incidents = incidents
-	b.changed()
 }
 
 // clean says whether a block is free of incidents. An incident counts for at most
@@ -264,22 +314,17 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 		out.Known, out.Retried = out.Known+k.known, out.Retried+k.retried
 		out.DeadlineKnown, out.DeadlineMissed = out.DeadlineKnown+k.deadline, out.DeadlineMissed+k.missed
 		out.Pooled.Merge(k.inference)
-		for _, m := range k.minutes {
-			if p, err := m.Quantile(0.95); err == nil && m.N() >= minPerMinute && p > 0 {
-				logs = append(logs, math.Log(p))
-			}
-		}
-		if k.inference.N() < minPerBlock {
+		sum := k.summary()
+		logs = append(logs, sum.logs...)
+		if !sum.ok {
 			continue
 		}
 		out.Blocks++
-		p50, _ := k.inference.Quantile(0.5)
-		p95, _ := k.inference.Quantile(0.95)
-		p50s, p95s, tails = append(p50s, p50), append(p95s, p95), append(tails, tailMS(p50, p95))
-		if sd, err := k.inference.RobustSD(stats.Linear); err == nil {
-			sds = append(sds, sd)
+		p50s, p95s, tails = append(p50s, sum.p50), append(p95s, sum.p95), append(tails, sum.tail)
+		if sum.sdOK {
+			sds = append(sds, sum.sd)
 		}
-		if sp, err := stats.P95Spread(k.minutes, stats.SpreadConfig{MinPerWindow: minPerMinute, MinWindows: 5}); err == nil {
+		if sp := sum.scatter; sum.scatterOK {
 			raw, sampling, corrected = append(raw, sp.RawSD), append(sampling, sp.SamplingSD), append(corrected, sp.CorrectedSD)
 			out.Scatter.Windows += sp.Windows
 		}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"driftline/detector/store"
 )
 
 func spreadVerdict(end time.Time, ratio, threshold, clear float64) Verdict {
@@ -145,4 +147,33 @@ func TestFalseDiscoveriesHoldOneOfMany(t *testing.T) {
 	require.Equal(t, Hold, out[200].Level)
 	require.Equal(t, "fdr", out[200].Reason)
 	require.Equal(t, Breach, out[201].Level)
+}
+
+// A baseline built block by block, with a late row and a restart, is the one built
+// at once.
+func TestBaselineRecomputationIsTheSame(t *testing.T) {
+	rng := source(t)
+	s := Slice{Service: "shop", Agent: "planner", Kind: "chat", Target: "m1", Stream: "yes"}
+	from := t0.Add(-4 * time.Hour)
+	var all []store.OperationMinute
+	for m := range 180 {
+		all = append(all, store.OperationMinute{Slice: s, Minute: from.Add(time.Duration(m) * time.Minute), N: 60, Known: 60, Retried: uint64(rng.IntN(4)), Inference: measure(around(rng, 60, 2000, 300)...)})
+	}
+	incidents := map[scope][]Interval{{"shop", "planner"}: {{From: from.Add(31 * time.Minute), To: from.Add(45 * time.Minute)}}}
+	at := NewBaselines(DefaultConfig())
+	at.Load(from, from.Add(3*time.Hour), all, nil)
+	at.SetIncidents(incidents)
+	step := NewBaselines(DefaultConfig())
+	for b := 0; b < 180; b += 10 {
+		step.Operation(s) // asked for in between, as rounds do
+		step.Load(all[b].Minute, all[b].Minute.Add(10*time.Minute), all[b:b+10], nil)
+	}
+	step.SetIncidents(incidents)
+	require.Equal(t, at.Operation(s), step.Operation(s))
+	require.Equal(t, 16, at.Operation(s).Blocks)
+	step.Forget(t0, []int64{all[95].Minute.Unix()})
+	require.Equal(t, 15, step.Operation(s).Blocks)
+	require.Contains(t, step.Missing(t0), all[90].Minute)
+	step.Load(all[90].Minute, all[90].Minute.Add(10*time.Minute), all[90:100], nil)
+	require.Equal(t, at.Operation(s), step.Operation(s))
 }
