@@ -356,3 +356,20 @@ func TestCheckpointHoldsAFailedLastAttempt(t *testing.T) {
 		t.Fatalf("at 12 s: %d operations, want 2", len(res.Operations))
 	}
 }
+
+func TestHiddenTimeInsideAFailedAgentCountsOnce(t *testing.T) {
+	res := analyze(t, agent("01", "", "planner", 0, 20),
+		agent("02", "01", "helper", 0, 8, StatusError),
+		chat("03", "02", "m1", 0, 2, StatusError), chat("04", "02", "m1", 3, 8),
+		agent("05", "01", "helper", 9, 19),
+		chat("06", "05", "m1", 9, 12, StatusError), chat("07", "05", "m1", 13, 19))
+	r := theRequest(t, res)
+	near(t, "hidden in total", r.HiddenTotalNS, 13) // the helper's first try 8, backoff 1, then 3 and 1 inside the second
+	near(t, "hidden on the path", r.HiddenPathNS, 13)
+	if len(res.Operations) != 3 {
+		t.Fatalf("%d operations, want the helper and one call in each of its tries", len(res.Operations))
+	}
+	if dead := operation(t, res, "03"); dead.OnPath || dead.PathNS != 0 {
+		t.Fatalf("a call inside a failed try has %d on the path", dead.PathNS)
+	}
+}

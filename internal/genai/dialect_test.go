@@ -121,6 +121,12 @@ func TestDialects_NestedSpansOfOneCallCountOnce(t *testing.T) {
 		t.Fatalf("request %s with %d steps, %d tool calls, %d tokens", r.Kind, r.Steps, r.ToolCalls, *r.OutputTokens)
 	}
 
+	// One call and a tool below a model span: the span is the loop around them.
+	res = analyze(t, chat("01", "", "m1", 0, 9), chat("02", "01", "m1", 0, 3), tool("03", "01", "grep", 3, 9))
+	if r := theRequest(t, res); r.Kind != rows.KindAgent || r.Steps != 1 || r.ToolCalls != 1 {
+		t.Fatalf("request %s with %d steps, %d tool calls", r.Kind, r.Steps, r.ToolCalls)
+	}
+
 	// The same shape in the standard's words, where a model span wraps a whole loop.
 	res = analyze(t, chat("01", "", "m1", 0, 9), chat("02", "01", "m1", 0, 3), tool("03", "01", "grep", 3, 5), chat("04", "01", "m1", 5, 9))
 	if r := theRequest(t, res); r.Kind != rows.KindAgent || r.Steps != 2 || len(res.Operations) != 3 {
