@@ -295,11 +295,13 @@ func median(xs []float64) float64 {
 	return m
 }
 
-// minPerBlock is how many inference times a block needs for a P95 of its own, and
-// minPerMinute a minute.
+// minPerBlock is how many inference times a block needs for a P95 of its own,
+// minPerMinute a minute, and minPooled all blocks together where no block has
+// enough.
 const (
 	minPerBlock  = 50
 	minPerMinute = 50
+	minPooled    = 200
 )
 
 // Operation is the baseline of a slice of operations; without history it is zero.
@@ -310,10 +312,14 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 	out := OperationBaseline{Pooled: &stats.Hist{}}
 	var p50s, p95s, sds, tails, logs []float64
 	var raw, sampling, corrected []float64
+	withWork := 0
 	for _, k := range usable(b, b.ops[s], s) {
 		out.Known, out.Retried = out.Known+k.known, out.Retried+k.retried
 		out.DeadlineKnown, out.DeadlineMissed = out.DeadlineKnown+k.deadline, out.DeadlineMissed+k.missed
 		out.Pooled.Merge(k.inference)
+		if k.inference.N() > 0 {
+			withWork++
+		}
 		sum := k.summary()
 		logs = append(logs, sum.logs...)
 		if !sum.ok {
@@ -328,6 +334,15 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 			raw, sampling, corrected = append(raw, sp.RawSD), append(sampling, sp.SamplingSD), append(corrected, sp.CorrectedSD)
 			out.Scatter.Windows += sp.Windows
 		}
+	}
+	if out.Blocks < b.cfg.MinBlocks && out.Pooled.N() >= minPooled && withWork >= b.cfg.MinBlocks {
+		// Too little traffic for blocks of their own: take the whole history as one.
+		p50, p95 := quantile(out.Pooled, 0.5), quantile(out.Pooled, 0.95)
+		p50s, p95s, tails = []float64{p50}, []float64{p95}, []float64{tailMS(p50, p95)}
+		if sd, err := out.Pooled.RobustSD(stats.Linear); err == nil {
+			sds = []float64{sd}
+		}
+		out.Blocks = withWork
 	}
 	out.P50MS, out.P95MS, out.SpreadMS, out.TailMS = median(p50s), median(p95s), median(sds), median(tails)
 	out.Scatter.RawSD, out.Scatter.SamplingSD, out.Scatter.CorrectedSD = median(raw), median(sampling), median(corrected)
