@@ -20,6 +20,11 @@ func (b *Buffer[P]) release(e *entry[P], reason string, complete bool, now time.
 			Spans: e.spans, Complete: complete, Reason: reason, Truncated: e.truncated,
 			LateFragment: e.fragment, Now: now.UnixNano(), AttemptWait: int64(b.set.AttemptWait),
 		})
+		if !complete {
+			b.agents.name(result.Operations, result.Attempts)
+		} else if !e.fragment {
+			b.agents.learn(result.Operations, now)
+		}
 		if result.SkewedSpans > e.skewed {
 			b.stats.Skewed += int64(result.SkewedSpans - e.skewed)
 			e.skewed = result.SkewedSpans

@@ -20,6 +20,7 @@ type Buffer[P any] struct {
 	open, remembered *list.List
 	forgotten        *forgotten
 	labels           *labels
+	agents           *agents
 	digest           digest
 	nextSeq          uint64
 	stats            Stats
@@ -33,6 +34,7 @@ func New[P any](set Settings) *Buffer[P] {
 		open:   list.New(), remembered: list.New(),
 		forgotten: newForgotten(set.MaxForgotten),
 		labels:    newLabels(set.MaxLabelValues),
+		agents:    newAgents(workPerLabel * set.MaxLabelValues),
 		stats:     newStats(),
 	}
 }
