@@ -37,3 +37,11 @@ func main() {
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
+
+// usage joins mistakes into one error; nil if there are none.
+func usage(errs ...error) error {
+	if err := errors.Join(errs...); err != nil {
+		return usageError{err}
+	}
+	return nil
+}

@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -32,23 +34,30 @@ func (s *storage) flags(c *cobra.Command) {
 }
 
 func (s *storage) target() (chconn.Target, schema.Options, error) {
+	var errs []error
 	target, err := chconn.Parse(s.dsn, schema.DefaultDatabase)
+	database := schema.DefaultDatabase
 	if err != nil {
-		return target, schema.Options{}, err
+		errs = append(errs, err)
+	} else {
+		database = target.Database()
 	}
 	ttl := map[string]int{}
-	for key, text := range s.ttl {
-		days, err := strconv.Atoi(text)
+	for _, key := range slices.Sorted(maps.Keys(s.ttl)) {
+		days, err := strconv.Atoi(s.ttl[key])
 		if err != nil {
-			return target, schema.Options{}, usageError{fmt.Errorf("--ttl-days %s=%s: want a whole number of days", key, text)}
+			errs = append(errs, fmt.Errorf("--ttl-days %s=%s: want a whole number of days", key, s.ttl[key]))
+			continue
 		}
 		ttl[key] = days
 	}
 	host, _ := os.Hostname()
-	return target, schema.Options{
-		Database: target.Database(), Cluster: s.cluster, TTLDays: ttl,
+	o := schema.Options{
+		Database: database, Cluster: s.cluster, TTLDays: ttl,
 		AppliedBy: "detectd " + version.Version + " on " + host,
-	}, nil
+	}
+	errs = append(errs, o.Validate())
+	return target, o, usage(errs...)
 }
 
 func newMigrate(g *global) *cobra.Command {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -45,23 +46,57 @@ on hidden retries, deadline drift and spreading latency while requests still suc
 		newEngine(),
 		newVersion(),
 	)
+	strict(root)
 	return root
+}
+
+// strict makes a word too many a mistake with its own exit code, also for commands that
+// only group others: cobra would print their help and succeed.
+func strict(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		strict(sub)
+	}
+	if !c.Runnable() {
+		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	}
+	check := c.Args
+	if check == nil {
+		return // engine reads its own arguments
+	}
+	c.Args = func(c *cobra.Command, args []string) error {
+		err := check(c, args)
+		if err == nil {
+			return nil
+		}
+		meant := ""
+		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+			meant = "; did you mean " + strings.Join(near, " or ") + "?"
+		}
+		return usageError{fmt.Errorf("%w%s; see `%s --help`", err, meant, c.CommandPath())}
+	}
 }
 
 // logger writes to standard error, so that standard output is the command's result.
 func (g *global) logger() (*slog.Logger, error) {
 	var level slog.Level
+	var errs []error
 	if err := level.UnmarshalText([]byte(g.logLevel)); err != nil {
-		return nil, usageError{fmt.Errorf("--log-level %q: want debug, info, warn or error", g.logLevel)}
+		errs = append(errs, fmt.Errorf("--log-level %q: want debug, info, warn or error", g.logLevel))
 	}
 	o := &slog.HandlerOptions{Level: level}
+	var handler slog.Handler
 	switch g.logFormat {
 	case "text":
-		return slog.New(slog.NewTextHandler(os.Stderr, o)), nil
+		handler = slog.NewTextHandler(os.Stderr, o)
 	case "json":
-		return slog.New(slog.NewJSONHandler(os.Stderr, o)), nil
+		handler = slog.NewJSONHandler(os.Stderr, o)
+	default:
+		errs = append(errs, fmt.Errorf("--log-format %q: want text or json", g.logFormat))
 	}
-	return nil, usageError{fmt.Errorf("--log-format %q: want text or json", g.logFormat)}
+	if err := usage(errs...); err != nil {
+		return nil, err
+	}
+	return slog.New(handler), nil
 }
 
 // outputFlag adds --output.

@@ -37,11 +37,9 @@ func (a *alerting) flags(c *cobra.Command) {
 	fs.StringVar(&a.runbook, "runbook-url", "", "URL of your runbook, for links in alerts; #<detection> is added")
 }
 
+// options are the daemon's settings as far as flags give them, and every mistake in them.
 func (a *alerting) options(g *global) (daemon.Options, error) {
 	logger, err := g.logger()
-	if err != nil {
-		return daemon.Options{}, err
-	}
 	cfg := detector.DefaultConfig()
 	cfg.DashboardURL, cfg.RunbookURL = a.dashboard, a.runbook
 	for _, name := range a.shadow {
@@ -50,14 +48,12 @@ func (a *alerting) options(g *global) (daemon.Options, error) {
 		}
 		cfg.Shadow[name] = true
 	}
-	if err := cfg.Validate(); err != nil {
-		return daemon.Options{}, usageError{err}
-	}
-	return daemon.Options{
+	o := daemon.Options{
 		UIListen: a.ui, ExternalURL: a.external, AllowedHosts: a.allowedHosts,
 		Alertmanagers: a.alertmanagers, Webhooks: a.webhooks,
 		Detector: cfg, Clock: clock.System(), Logger: logger,
-	}, nil
+	}
+	return o, usage(err, o.Validate())
 }
 
 func newStandalone(g *global) *cobra.Command {
@@ -76,13 +72,13 @@ spans queue meanwhile.`,
   OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 your-agent`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			var err error
-			if o.Daemon, err = a.options(g); err != nil {
-				return err
-			}
+			var errs [2]error
+			o.Daemon, errs[0] = a.options(g)
 			o.Logger = o.Daemon.Logger
 			s.dsn = "http://127.0.0.1/" + schema.DefaultDatabase
-			if _, o.Schema, err = s.target(); err != nil {
+			_, o.Schema, errs[1] = s.target()
+			err := usage(errs[0], errs[1], o.Validate())
+			if err != nil {
 				return err
 			}
 			if o.Engine, err = engineArgv(); err != nil {
@@ -119,11 +115,10 @@ func newServe(g *global) *cobra.Command {
   ` + chconn.EnvDSN + `=http://host:8123/driftline detectd serve`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			o, err := a.options(g)
-			if err != nil {
-				return err
-			}
-			if o.Target, o.Schema, err = s.target(); err != nil {
+			o, wrong := a.options(g)
+			var err error
+			o.Target, o.Schema, err = s.target()
+			if err := usage(wrong, err); err != nil {
 				return err
 			}
 			return daemon.Run(c.Context(), o, func(url string) {

@@ -148,6 +148,12 @@ func (d *Daemon) build(o Options) error {
 // receivers makes a notifier for each configured one, and reports every bad URL.
 func receivers(o Options, external string) ([]detector.Notifier, error) {
 	out := append([]detector.Notifier{notify.NewLog(o.Logger.With("part", "alert"))}, o.Notifiers...)
+	far, err := remotes(o, external)
+	return append(out, far...), err
+}
+
+func remotes(o Options, external string) ([]detector.Notifier, error) {
+	var out []detector.Notifier
 	var errs []error
 	for _, u := range o.Alertmanagers {
 		n, err := notify.NewAlertmanager(u)

@@ -28,6 +28,10 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		return 2
 	}
+	if err := opt.Validate(); err != nil {
+		fmt.Fprintln(stderr, "error:", err)
+		return 2
+	}
 	pipe, err := detachStdin()
 	if err != nil {
 		fmt.Fprintln(stderr, "error: engine: set standard input aside:", err)

@@ -9,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"driftline/internal/chconn"
+	"driftline/internal/chdb"
 	"driftline/internal/clock"
 	"driftline/internal/daemon"
 	"driftline/internal/engine"
@@ -40,6 +42,24 @@ type Options struct {
 	Logger    *slog.Logger
 }
 
+// Validate reports every wrong setting of the folder and the addresses, by flag. Schema
+// and Daemon have a Validate of their own.
+func (o Options) Validate() error {
+	var errs []error
+	if o.DataDir == "" {
+		errs = append(errs, errors.New("--data: is empty; name a folder"))
+	}
+	return errors.Join(append(errs,
+		daemon.CheckAddress("--engine-listen", o.EngineListen, true),
+		daemon.CheckAddress("--otlp-grpc", o.Collector.OTLPGRPC, false),
+		daemon.CheckAddress("--otlp-http", o.Collector.OTLPHTTP, false),
+		daemon.CheckAddress("--collector-metrics", o.Collector.MetricsAddress, false),
+	)...)
+}
+
+// engineFlags are the engine's own flags in its messages, and ours that set them.
+var engineFlags = strings.NewReplacer("--data-dir", "--data", "--listen", "--engine-listen")
+
 // Info says where a running driftline listens.
 type Info struct {
 	OTLPGRPC, OTLPHTTP, CollectorMetrics, UI string
@@ -61,10 +81,15 @@ func StartStorage(ctx context.Context, o Options) (*Storage, error) {
 	if err := os.MkdirAll(o.DataDir, 0o750); err != nil {
 		return nil, fmt.Errorf("data folder: %w; give --data a folder that this user may write to", err)
 	}
-	argv := append(append([]string(nil), o.Engine...), "--parent-pipe", "--data-dir="+dir, "--listen={listen}")
-	if o.Library != "" {
-		argv = append(argv, "--libchdb="+o.Library)
+	// The engine looks too, but from here the message comes without a child around it.
+	library, err := chdb.Locate(o.Library)
+	if err != nil {
+		return nil, err
 	}
+	if err := chdb.CheckFile(library); err != nil {
+		return nil, err
+	}
+	argv := append(append([]string(nil), o.Engine...), "--parent-pipe", "--data-dir="+dir, "--listen={listen}", "--libchdb="+library)
 	if o.EngineMemoryBytes > 0 {
 		argv = append(argv, "--max-memory-bytes="+strconv.FormatInt(o.EngineMemoryBytes, 10))
 	}
@@ -72,7 +97,7 @@ func StartStorage(ctx context.Context, o Options) (*Storage, error) {
 		Argv: argv, Listen: o.EngineListen, Log: o.EngineLog, Logger: o.Logger.With("part", "engine"),
 	})
 	if err != nil {
-		return nil, err
+		return nil, errors.New(engineFlags.Replace(err.Error()))
 	}
 	database := o.Schema.Database
 	if database == "" {
