@@ -176,8 +176,11 @@ func (n *node) borrowStatus(inner *node) {
 	if n.errType == "" && n.failed() {
 		n.errType = inner.errType
 	}
+	named := classOfStatus(n.status)
 	switch {
 	case n.Status == StatusOK:
+	case n.failed() && named != "":
+		n.errClass = named // SDKs name every answer of 500 and more alike; the status says which
 	case n.errClass == rows.ClassOther && inner.errClass != "":
 		n.errClass = inner.errClass
 	case n.errClass == "" && inner.status >= 400 && n.class == classModel:

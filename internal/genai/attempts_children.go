@@ -61,7 +61,7 @@ func (a *analysis) settle(i int32, found []int32) []int32 {
 		flat = append(flat, a.leaves(k, maxDepth)...)
 	}
 	slices.Sort(flat)
-	return a.httpTries(flat, a.nodes[i].class == classTool)
+	return a.httpTries(flat, &a.nodes[i])
 }
 
 // leaves lists the HTTP client spans at or below k.
@@ -120,10 +120,11 @@ func (a *analysis) gaveUp(i int32, depth int) bool {
 // and those before it that failed or that its resend number counts. Others fetch
 // tokens, follow redirects or upload files. A tool may make many calls, so its tries
 // must go to one place, and several calls without a failure prove nothing.
-func (a *analysis) httpTries(found []int32, tool bool) []int32 {
+func (a *analysis) httpTries(found []int32, caller *node) []int32 {
 	if len(found) < 2 {
 		return found
 	}
+	tool := caller.class == classTool
 	last := &a.nodes[found[len(found)-1]]
 	place := last.place()
 	_, counted := last.ordinal()
@@ -131,6 +132,9 @@ func (a *analysis) httpTries(found []int32, tool bool) []int32 {
 	for _, k := range found[:len(found)-1] {
 		n := &a.nodes[k]
 		same := n.place() == place
+		if same && n.unanswered(last) && (last.status != 0 || caller.failed() || counted) {
+			n.errClass = rows.ClassTimeout
+		}
 		switch {
 		case n.f.str(slotHTTPMethod) != last.f.str(slotHTTPMethod), n.Name != last.Name && n.f.str(slotHTTPMethod) == "":
 		case tool && !same:
@@ -144,6 +148,14 @@ func (a *analysis) httpTries(found []int32, tool bool) []int32 {
 		return nil
 	}
 	return append(out, found[len(found)-1])
+}
+
+// unanswered says whether an HTTP request got no status before next was sent, though
+// no error was noted either: its client gave up waiting. Node's fetch leaves such spans
+// when a timeout aborts it; a broken connection leaves an error.
+func (n *node) unanswered(next *node) bool {
+	return n.class == classHTTPClient && n.f.has(slotHTTPMethod) && n.status == 0 && n.errClass == "" &&
+		n.Status == StatusUnset && n.end <= next.start+chainSlack
 }
 
 // place is where an HTTP request went, without its query.

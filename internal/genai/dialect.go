@@ -84,7 +84,7 @@ var scopePrefixes = []struct {
 }{
 	{"pydantic-ai", seenPydantic}, {"strands", seenStrands}, {"gcp.vertex.agent", seenADK},
 	{"com.anthropic.claude_code", seenClaudeCode}, {"litellm", seenLiteLLM}, {"langfuse", seenLangfuse},
-	{"openinference.", seenOpenInference},
+	{"openinference.", seenOpenInference}, {"@arizeai/openinference", seenOpenInference}, {"@traceloop/", seenOpenLLMetry},
 }
 
 // verdict is a span's class and, for operations, its kind (a rows.Kind constant).

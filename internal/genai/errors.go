@@ -29,6 +29,9 @@ func ErrorClass(httpStatus int, errorType string, statusError bool) string {
 		return rows.ClassOther
 	}
 	word := strings.ToLower(errorType)
+	if brokenConnection[word[strings.LastIndexAny(word, ".:")+1:]] {
+		return rows.ClassNetwork
+	}
 	for _, c := range classWords {
 		for _, w := range c.words {
 			if strings.Contains(word, w) {
@@ -55,6 +58,14 @@ func classOfStatus(status int) string {
 		return rows.ClassClient
 	}
 	return ""
+}
+
+// brokenConnection holds words that name a failed connection only when they are the whole
+// of an error's name, after its package.
+var brokenConnection = map[string]bool{
+	"readerror": true, "writeerror": true, "closeerror": true, "proxyerror": true, "clientoserror": true,
+	"enotfound": true, "eai_again": true, "epipe": true, "ehostdown": true, "enetdown": true,
+	"chunkedencodingerror": true, "incompleteread": true,
 }
 
 // classWords are tried in order: what names a cause closest to the wire comes last,

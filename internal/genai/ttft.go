@@ -66,10 +66,7 @@ func (a *analysis) readTokenTimes(o *op) {
 	tt.state, tt.stream, tt.firstAt, tt.from = rows.TTFTNotApplicable, rows.StreamUnknown, -1, o.lastStart()
 	n := &a.nodes[o.lastMember()]
 	if n.class != classModel || n.kind == rows.KindEmbeddings {
-		tt.stream = ""
-		if n.class == classModel {
-			tt.stream = rows.StreamNo
-		}
+		tt.stream = rows.StreamNo // not unknown: such work has no stream of tokens
 		return
 	}
 	sources := o.sources
