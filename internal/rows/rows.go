@@ -215,7 +215,7 @@ type Operation struct {
 	Region   string `row:"region"`
 	// Dialect is the convention the span was written in.
 	Dialect string `row:"dialect"`
-	// Stream is yes, no or unknown.
+	// Stream is yes, no or unknown, never empty; what cannot stream says no.
 	Stream string `row:"stream"`
 	// Attempts is nil when unknown, never 1 by default.
 	Attempts      *uint32 `row:"attempts"`
