@@ -80,11 +80,11 @@ func (e *Engine) judge(ctx context.Context, w time.Time) ([]Verdict, error) {
 	reqs, reqsLong := requestWindows(reqCells, known, near, w), requestWindows(reqCells, known, from, w)
 
 	var out []Verdict
-	opSlices := e.bound(ctx, sortedSlices(opsLong), func(s Slice) uint64 { return opsLong[s].N })
+	opSlices := e.bound(ctx, settled(sortedSlices(opsLong)), func(s Slice) uint64 { return opsLong[s].N })
 	for _, s := range opSlices {
 		out = append(out, e.judgeOperation(ops[s], opsLong[s])...)
 	}
-	reqSlices := e.bound(ctx, sortedSlices(reqsLong), func(s Slice) uint64 { return reqsLong[s].N })
+	reqSlices := e.bound(ctx, settled(sortedSlices(reqsLong)), func(s Slice) uint64 { return reqsLong[s].N })
 	for _, s := range reqSlices {
 		b := e.baselines.Request(s)
 		out = append(out,
@@ -131,6 +131,13 @@ func enough[W any](judge func(*W) Verdict, short, long *W) Verdict {
 		}
 	}
 	return v
+}
+
+// settled leaves out work whose agent is not known. Nearly all of it belongs to requests
+// that are still open and moves to its agent when they end, so such a slice holds mostly
+// the slow ones of the last minutes and never has a history to be judged against.
+func settled(all []Slice) []Slice {
+	return slices.DeleteFunc(all, func(s Slice) bool { return s.Agent == "" })
 }
 
 // bound keeps the busiest slices and counts the rest.
