@@ -57,8 +57,9 @@ var tokens = counts(
 	"cached_tokens", "toUInt64(greatest(ifNull(cached_tokens, 0), 0))",
 )
 
-// drift has no negative values: a planner told too little is not a danger.
-const drift = "greatest(drift_ns, 0)"
+// drift has no negative values: a planner told too little is not a danger. ClickHouse's
+// greatest skips NULL, and a drift that is not known must not become one of zero.
+const drift = "if(isNull(drift_ns), NULL, greatest(drift_ns, 0))"
 
 func concat(parts ...[]column) []column {
 	var out []column
