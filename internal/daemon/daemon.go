@@ -41,12 +41,17 @@ type Options struct {
 	Notifiers []detector.Notifier
 	// Detector are the detections' settings.
 	Detector detector.Config
+	// RollupOverlap is how much of what was stored is read again in each round; 0 is the
+	// default.
+	RollupOverlap time.Duration
 	// ExtraMetrics are Prometheus pages to serve along with our own.
 	ExtraMetrics []string
 	// EngineStatus is the embedded engine's state; nil without one.
 	EngineStatus func() engine.Status
 	Clock        clock.Clock
 	Logger       *slog.Logger
+	// AlertLog takes alerts; nil is Logger.
+	AlertLog *slog.Logger
 }
 
 // Daemon is detection and UI ready to run.
@@ -114,7 +119,7 @@ func (d *Daemon) build(o Options) error {
 		return err
 	}
 	d.Store = st
-	job, err := rollup.New(d.conn, rollup.Config{Database: o.Target.Database()})
+	job, err := rollup.New(d.conn, rollup.Config{Database: o.Target.Database(), Overlap: o.RollupOverlap})
 	if err != nil {
 		return err
 	}
@@ -147,7 +152,10 @@ func (d *Daemon) build(o Options) error {
 
 // receivers makes a notifier for each configured one, and reports every bad URL.
 func receivers(o Options, external string) ([]detector.Notifier, error) {
-	out := append([]detector.Notifier{notify.NewLog(o.Logger.With("part", "alert"))}, o.Notifiers...)
+	if o.AlertLog == nil {
+		o.AlertLog = o.Logger.With("part", "alert")
+	}
+	out := append([]detector.Notifier{notify.NewLog(o.AlertLog)}, o.Notifiers...)
 	far, err := remotes(o, external)
 	return append(out, far...), err
 }

@@ -25,10 +25,13 @@ const (
 	// the scenario is played after it.
 	DefaultHistory = 2 * time.Hour
 	DefaultPlay    = 20 * time.Minute
-	// backfillSpans and playSpans are the exporter's batch sizes: large ones while nobody
-	// watches, and whatever a step brings afterwards.
-	backfillSpans = 16_384
-	playSpans     = 1
+	// batchSpans is the exporter's batch while the history is back-filled; flushEvery is
+	// how often everything is written while the scenario plays, a multiple of step.
+	batchSpans = 16_384
+	flushEvery = 10 * time.Second
+	// rollupOverlap is short because the demo's writes have ended before a round begins,
+	// and long in event time, which runs many times faster than the stored_at it is about.
+	rollupOverlap = 10 * time.Millisecond
 	// memoryLimit keeps this process well inside the demo's bound of 1.5 GB, of which the
 	// engine may take engineMemory.
 	memoryLimit  = 400 << 20
@@ -112,7 +115,7 @@ func Play(ctx context.Context, o Options) (_ *Demo, err error) {
 	d.daemon.Serve()
 	o.Progress("the UI is at %s", d.URL)
 
-	pipe, err := newPipeline(ctx, clk, "http://"+d.storage.Supervisor.Addr(), d.storage.Target.Database(), backfillSpans, o.Logger)
+	pipe, err := newPipeline(ctx, clk, "http://"+d.storage.Supervisor.Addr(), d.storage.Target.Database(), batchSpans, o.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +133,8 @@ func Play(ctx context.Context, o Options) (_ *Demo, err error) {
 func newDaemon(ctx context.Context, o Options, s schema.Options, target chconn.Target, clk clock.Clock) (*daemon.Daemon, error) {
 	return daemon.New(ctx, daemon.Options{
 		Target: target, Schema: s, UIListen: o.UIListen, Alertmanagers: o.Alertmanagers, Webhooks: o.Webhooks,
-		Detector: detector.DefaultConfig(), Clock: clk, Logger: o.Logger,
+		Detector: detector.DefaultConfig(), RollupOverlap: rollupOverlap, Clock: clk, Logger: o.Logger,
+		AlertLog: slog.New(slog.DiscardHandler), // the demo prints them itself
 	})
 }
 
@@ -189,7 +193,6 @@ func (p *player) backfill(ctx context.Context, until time.Time) error {
 	if _, err := p.demo.daemon.Engine.Evaluate(ctx, p.clock.Now()); err != nil {
 		return fmt.Errorf("first evaluation: %w", err)
 	}
-	p.pipe.flushSpans = playSpans
 	p.Progress("back-filled %d min with %d spans in %.1f s; playing %q from %s UTC, seed %d",
 		int(until.Sub(from).Minutes()), p.pipe.sent, time.Since(began).Seconds(), p.Scenario, until.Format("15:04"), p.Seed)
 	return nil
@@ -206,6 +209,11 @@ func (p *player) play(ctx context.Context, until time.Time) error {
 			return err
 		}
 		now := p.clock.Now()
+		if now.Sub(from)%flushEvery == 0 {
+			if err := p.pipe.flush(ctx, true); err != nil {
+				return err
+			}
+		}
 		if now.Before(due) {
 			continue
 		}

@@ -22,8 +22,8 @@ import (
 	"driftline/processor/genaisegment"
 )
 
-// pipeline is the collector's branch, processor and exporter, on a manual clock. It
-// works on the caller's goroutine only.
+// pipeline is the collector's branch, processor and exporter, on a manual clock. All
+// but the writing of one batch happens on the caller's goroutine.
 type pipeline struct {
 	processor processor.Traces
 	exporter  exporter.Traces
@@ -31,6 +31,8 @@ type pipeline struct {
 	// flushSpans is how many spans make a batch for the exporter.
 	flushSpans int
 	sent       int
+	// writing gets the outcome of the batch that is being written; nil if none is.
+	writing chan error
 }
 
 // newPipeline builds the components from their real factories. The exporter writes at
@@ -83,18 +85,39 @@ func (p *pipeline) consume(ctx context.Context, td ptrace.Traces) error {
 }
 
 // flush hands what the processor released to the exporter if it is a batch's worth, or
-// in any case when all is set.
+// in any case when all is set. With all it returns when everything is stored; otherwise
+// the batch is written while the caller goes on, one at a time.
 func (p *pipeline) flush(ctx context.Context, all bool) error {
 	n := p.pending.SpanCount()
-	if n == 0 || (!all && n < p.flushSpans) {
+	if n > 0 && (all || n >= p.flushSpans) {
+		if err := p.written(); err != nil {
+			return err
+		}
+		batch, done := p.pending, make(chan error, 1)
+		p.pending, p.writing = ptrace.NewTraces(), done
+		p.sent += n
+		go func() {
+			err := p.exporter.ConsumeTraces(ctx, batch)
+			if err != nil {
+				err = fmt.Errorf("store %d spans: %w", n, err)
+			}
+			done <- err
+		}()
+	}
+	if all {
+		return p.written()
+	}
+	return nil
+}
+
+// written waits for the batch that is being written, if one is.
+func (p *pipeline) written() error {
+	if p.writing == nil {
 		return nil
 	}
-	if err := p.exporter.ConsumeTraces(ctx, p.pending); err != nil {
-		return fmt.Errorf("store %d spans: %w", n, err)
-	}
-	p.sent += n
-	p.pending = ptrace.NewTraces()
-	return nil
+	err := <-p.writing
+	p.writing = nil
+	return err
 }
 
 // shutdown drains the processor and writes the rest.
