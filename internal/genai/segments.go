@@ -101,8 +101,10 @@ func (d *divider) level(level []int32, hi int64, outer uint32) {
 		switch {
 		case k > 0:
 			d.cut(min(t.start, hi), segBackoff, ordinal)
-		case t.ordinal > 1 && len(t.kids) == 0:
-			d.cut(min(t.start, hi), segUnattributed, 0) // earlier tries were not seen
+		case len(level) > 1, t.ordinal > 1 && len(t.kids) == 0:
+			// What a client does before its first try is no failure of that try, and
+			// earlier tries that were not seen are not known to have failed.
+			d.cut(min(t.start, hi), segUnattributed, 0)
 		}
 		if k < len(level)-1 {
 			d.cut(min(t.end, hi), segFailed, ordinal)
