@@ -72,3 +72,16 @@ func TestWorkWithoutTokensIsNotStreamed(t *testing.T) {
 		}
 	}
 }
+
+func TestTimeBeforeTheFirstAttemptIsNoFailure(t *testing.T) {
+	// The client took 0.4 s before it sent anything.
+	o := one(t, analyze(t, chat("01", "", "m1", 0, 3), post("02", "01", 0.4, 1, 503), post("03", "01", 1.5, 3, 200)))
+	if o.UnattributedNS != 400*ms || o.FailedAttemptNS != 600*ms || o.BackoffNS != 500*ms || *o.HiddenTotalNS != 1100*ms || o.InferenceSegmentNS != 1500*ms {
+		t.Fatalf("before %v, failed %v, backoff %v, hidden %v, inference %v", secs(o.UnattributedNS), secs(o.FailedAttemptNS), secs(o.BackoffNS), secs(*o.HiddenTotalNS), secs(o.InferenceSegmentNS))
+	}
+	// With one attempt it is part of the call's own time: nothing was hidden.
+	o = one(t, analyze(t, chat("01", "", "m1", 0, 3), post("02", "01", 0.4, 3, 200)))
+	if o.UnattributedNS != 0 || o.InferenceSegmentNS != 3000*ms || *o.InferenceTimeNS != 3000*ms {
+		t.Fatalf("before %v, inference %v", secs(o.UnattributedNS), secs(o.InferenceSegmentNS))
+	}
+}
