@@ -39,4 +39,5 @@ func TestGolden(t *testing.T) {
 			require.Equal(t, string(committed), string(got), "case %s", sc.cases)
 		})
 	}
+	t.Run("no content", func(t *testing.T) { s.requireNoContent(t) })
 }

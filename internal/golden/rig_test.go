@@ -105,10 +105,15 @@ type rig struct {
 	sent []ptrace.Traces
 }
 
+// newRig makes a rig for hand-written spans, in an hour of its own.
 func newRig(t *testing.T, s *storage) *rig {
 	t.Helper()
 	s.runs++
-	base := t0.Add(time.Duration(s.runs) * time.Hour)
+	return newRigAt(t, s, t0.Add(time.Duration(s.runs)*time.Hour))
+}
+
+func newRigAt(t *testing.T, s *storage, base time.Time) *rig {
+	t.Helper()
 	r := &rig{storage: s, t: t, clock: clock.NewManual(base), run: s.runs, base: base}
 	next, err := consumer.NewTraces(func(_ context.Context, td ptrace.Traces) error {
 		batch := ptrace.NewTraces()
