@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"driftline/internal/fakellm"
 	"driftline/internal/recorded"
@@ -72,6 +73,7 @@ func TestRecorded(t *testing.T) {
 	r := newRigAt(t, s, last)
 	for _, name := range names {
 		td, _ := recorded.Load(t, name)
+		addContent(td)
 		require.NoError(t, r.proc.ConsumeTraces(t.Context(), td))
 	}
 	r.clock.Advance(11 * time.Minute) // past the timeout of traces without a root
@@ -113,6 +115,37 @@ func TestRecorded(t *testing.T) {
 		})
 	}
 	t.Run("no content", func(t *testing.T) { s.requireNoContent(t) })
+}
+
+// addContent puts back, on each span, what recordings leave out: content under the keys
+// that instrumentations write it to.
+func addContent(td ptrace.Traces) {
+	for _, rs := range td.ResourceSpans().All() {
+		for _, ss := range rs.ScopeSpans().All() {
+			for _, span := range ss.Spans().All() {
+				for _, key := range []string{
+					"gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.system_instructions", "gen_ai.prompt.0.content", "gen_ai.completion.0.content",
+					"gen_ai.tool.call.arguments", "gen_ai.tool.call.result", "llm.input_messages.0.message.content", "input.value", "output.value",
+					"traceloop.entity.input", "traceloop.entity.output", "http.request.header.authorization", "url.query", "error.message", "db.query.text",
+				} {
+					span.Attributes().PutStr(key, secret)
+				}
+				if span.Status().Code() == ptrace.StatusCodeError {
+					span.Status().SetMessage(secret)
+				}
+				event := span.Events().AppendEmpty()
+				event.SetName("gen_ai.user.message")
+				event.SetTimestamp(span.StartTimestamp())
+				event.Attributes().PutStr("content", secret)
+				for _, e := range span.Events().All() {
+					if e.Name() == "exception" {
+						e.Attributes().PutStr("exception.message", secret)
+						e.Attributes().PutStr("exception.stacktrace", secret)
+					}
+				}
+			}
+		}
+	}
 }
 
 func later(a, b time.Time) time.Time {
