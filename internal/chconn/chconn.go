@@ -14,6 +14,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"driftline/internal/version"
+	"driftline/schema"
 )
 
 // EnvDSN names the environment variable that a DSN is read from when no flag gives one.
@@ -83,8 +84,8 @@ func (t Target) open(ctx context.Context, database string) (driver.Conn, error) 
 	}
 	if err := conn.Ping(ctx); err != nil {
 		_ = conn.Close()
-		return nil, fmt.Errorf("ClickHouse at %s does not answer: %w; check that it runs, that the port fits the scheme (9000 for clickhouse://, 8123 for http://), and user and password",
-			t.Address(), err)
+		return nil, fmt.Errorf("ClickHouse at %s does not answer: %w; check that it runs, that it is version %s or newer, that the port fits the scheme (9000 for clickhouse://, 8123 for http://), and user and password",
+			t.Address(), err, schema.MinServerVersion)
 	}
 	return conn, nil
 }

@@ -90,10 +90,10 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	if d.URL == "" {
 		d.URL = "http://" + d.listener.Addr().String()
 	}
-	if d.conn, err = o.Target.OpenDatabase(ctx); err != nil {
+	if err := checkSchema(ctx, o); err != nil {
 		return nil, err
 	}
-	if err := schema.Check(ctx, d.conn, o.Schema); err != nil {
+	if d.conn, err = o.Target.OpenDatabase(ctx); err != nil {
 		return nil, err
 	}
 	if d.metrics, err = newMetrics(o); err != nil {
@@ -103,6 +103,17 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 		return nil, err
 	}
 	return d, nil
+}
+
+// checkSchema looks without choosing the database, since a server refuses to talk about
+// one that is not there before anybody could say that it was never migrated.
+func checkSchema(ctx context.Context, o Options) error {
+	conn, err := o.Target.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return schema.Check(ctx, conn, o.Schema)
 }
 
 func listen(addr string) (net.Listener, error) {
