@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"os/exec"
@@ -100,9 +101,19 @@ func TestRealSDKs(t *testing.T) {
 		t.Run(c.language+"-"+c.dialect, func(t *testing.T) {
 			require.NoError(t, errs[i])
 			r := reader{t, conn, llm}
-			r.retry503(traces[i]["retry503"])
-			r.stream(traces[i]["stream"], c.ttft)
-			r.agent(traces[i]["agent"])
+			for scenario, check := range map[string]func(trace string) error{
+				"retry503": r.retry503, "agent": r.agent, "stream": func(trace string) error { return r.stream(trace, c.ttft) },
+			} {
+				// Only a client that was kept from running can be off by so much against the server: such a run is repeated.
+				err := check(traces[i][scenario])
+				for try := 0; err != nil && try < 3; try++ {
+					t.Logf("%s: %v; once more", scenario, err)
+					again, failed := traffic(t.Context(), c.language, base, in.otlp, c.dialect, scenario)
+					require.NoError(t, failed)
+					err = check(again[scenario])
+				}
+				require.NoError(t, err, scenario)
+			}
 		})
 	}
 	t.Run("no content is stored", func(t *testing.T) {
@@ -219,7 +230,7 @@ func (r reader) server(trace string, n int) []fakellm.LogEntry {
 }
 
 // retried holds an operation answered 503, 503, 200 against the server's log, and returns its failed time and backoff.
-func (r reader) retried(trace string) (opFailed, opBackoff int64) {
+func (r reader) retried(trace string) (opFailed, opBackoff int64, timing error) {
 	r.t.Helper()
 	const source = "http_child"
 	var id, how string
@@ -251,28 +262,35 @@ func (r reader) retried(trace string) (opFailed, opBackoff int64) {
 		}
 	}
 	r.t.Logf("failed %s (server %s, off by %s), backoff %s (server %s, off by %s)", failed, serverFailed, failed-serverFailed, backoff, serverBackoff, backoff-serverBackoff)
-	require.InDelta(r.t, serverFailed, failed, float64(near))
-	require.InDelta(r.t, serverBackoff, backoff, float64(near))
-	// The operation's failed time also has the SDK's own work before the first attempt's span.
-	require.InDelta(r.t, serverFailed, time.Duration(opFailed), float64(near))
-	require.InDelta(r.t, serverBackoff, time.Duration(opBackoff), float64(near))
 	require.Equal(r.t, opFailed+opBackoff, hidden)
-	return opFailed, opBackoff
+	// The operation's failed time also has the SDK's own work before the first attempt's span.
+	return opFailed, opBackoff, errors.Join(
+		agree("failed attempts", failed, serverFailed), agree("backoff between attempts", backoff, serverBackoff),
+		agree("the operation's failed time", time.Duration(opFailed), serverFailed), agree("the operation's backoff", time.Duration(opBackoff), serverBackoff))
 }
 
-func (r reader) retry503(trace string) {
+// agree says if a time differs from the server's by more than the bar.
+func agree(what string, got, server time.Duration) error {
+	if (got - server).Abs() > near {
+		return fmt.Errorf("%s: %s, the server says %s", what, got, server)
+	}
+	return nil
+}
+
+func (r reader) retry503(trace string) error {
 	r.t.Helper()
 	q := r.await(trace)
-	failed, backoff := r.retried(trace)
+	failed, backoff, timing := r.retried(trace)
 	require.NotNil(r.t, q.attempts)
 	require.EqualValues(r.t, 3, *q.attempts)
 	require.EqualValues(r.t, 2, *q.retries)
 	require.Equal(r.t, failed, q.failed)
 	require.Equal(r.t, backoff, q.backoff)
 	require.EqualValues(r.t, failed+backoff, *q.hiddenPath)
+	return timing
 }
 
-func (r reader) stream(trace string, ttftKnown bool) {
+func (r reader) stream(trace string, ttftKnown bool) error {
 	r.t.Helper()
 	q := r.await(trace)
 	var stream, state string
@@ -286,28 +304,27 @@ func (r reader) stream(trace string, ttftKnown bool) {
 		require.Nil(r.t, ttft, "no span tells the first token")
 		require.Equal(r.t, "missing", state)
 		require.Zero(r.t, generation)
-		return
+		return nil
 	}
 	require.Equal(r.t, "yes", stream)
 	require.Equal(r.t, "known", state)
-	first := time.Unix(0, *log.FirstTokenAt).Sub(log.Received())
-	require.InDelta(r.t, first, time.Duration(*ttft), float64(near), "server's first token after %s, ttft %s", first, time.Duration(*ttft))
-	require.InDelta(r.t, log.Completed().Sub(time.Unix(0, *log.FirstTokenAt)), time.Duration(generation), float64(near))
+	first := time.Unix(0, *log.FirstTokenAt)
+	return errors.Join(agree("first token", time.Duration(*ttft), first.Sub(log.Received())), agree("generation", time.Duration(generation), log.Completed().Sub(first)))
 }
 
-func (r reader) agent(trace string) {
+func (r reader) agent(trace string) error {
 	r.t.Helper()
 	q := r.await(trace)
 	require.Equal(r.t, "agent", q.kind)
 	require.Equal(r.t, "invoke_agent helper", q.name)
-	failed, backoff := r.retried(trace)
+	failed, backoff, timing := r.retried(trace)
 	require.EqualValues(r.t, 1, q.tools)
 	require.EqualValues(r.t, 2, *q.retries)
 	require.EqualValues(r.t, failed+backoff, *q.hiddenPath)
 	require.EqualValues(r.t, failed+backoff, *q.hiddenTotal)
-	require.InDelta(r.t, 200*time.Millisecond, time.Duration(q.tool), float64(near), "the tool worked for 200 ms")
 	kinds := list[string](r.t, r.conn, "SELECT kind FROM operations WHERE trace_id = ? AND kind IN ('chat', 'tool') ORDER BY started_at", trace)
 	require.Equal(r.t, []string{"chat", "tool", "chat"}, kinds)
+	return errors.Join(timing, agree("the tool's 200 ms", time.Duration(q.tool), 200*time.Millisecond))
 }
 
 // marker is a word that occurs in content only.
