@@ -1,6 +1,9 @@
 package annotate
 
 import (
+	"slices"
+	"strings"
+
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
@@ -41,6 +44,27 @@ func IsMarked(span ptrace.Span) bool {
 // IsSynthetic says whether driftline made the span itself.
 func IsSynthetic(span ptrace.Span) bool {
 	return boolAttr(span.Attributes(), MarkSynthetic)
+}
+
+// marks are the keys of all marks, as opposed to driftline.* attributes that an
+// application may set itself, such as driftline.timeout_ms.
+var marks = []string{MarkGenAI, MarkSynthetic, MarkOperationID, MarkAttemptOrdinal, MarkAttempts, MarkHiddenMS, MarkDriftMS}
+
+// Strip takes marks and rows off a span that did not come from a driftline processor
+// and says whether there were any. MarkSynthetic stays: without it a checkpoint span
+// would pass for a root.
+func Strip(span ptrace.Span) bool {
+	attrs, events := span.Attributes(), span.Events()
+	before := attrs.Len() + events.Len()
+	synthetic := IsSynthetic(span)
+	attrs.RemoveIf(func(key string, _ pcommon.Value) bool {
+		return strings.HasPrefix(key, rows.AttributePrefix) && slices.Contains(marks, key) && !(synthetic && key == MarkSynthetic)
+	})
+	events.RemoveIf(func(e ptrace.SpanEvent) bool {
+		_, isRow := TableOf(e.Name())
+		return isRow
+	})
+	return attrs.Len()+events.Len() < before
 }
 
 func boolAttr(attrs pcommon.Map, key string) bool {

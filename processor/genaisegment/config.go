@@ -38,6 +38,10 @@ type Config struct {
 	// CheckpointSpans allows synthetic spans that carry rows when no other span can.
 	CheckpointSpans bool `mapstructure:"checkpoint_spans"`
 
+	// TrustAnnotations lets spans that carry driftline's marks and rows pass as they
+	// are. Without it these are taken off.
+	TrustAnnotations bool `mapstructure:"trust_annotations"`
+
 	// Attributes are copied to the rows, at most maxAttributes of them, each value cut
 	// to MaxAttributeLength bytes.
 	Attributes         []string `mapstructure:"attributes"`

@@ -31,6 +31,8 @@ type segments struct {
 	mu     sync.Mutex // guards what follows
 	buffer *assemble.Buffer[original]
 	passed int64
+	// stripped counts spans that claimed to be handled before and were not believed.
+	stripped int64
 	// abandoned are spans still in the buffer that a shutdown had no time for.
 	abandoned int64
 
@@ -124,7 +126,8 @@ func (p *segments) ConsumeTraces(_ context.Context, td ptrace.Traces) error {
 }
 
 // take moves td's spans into the buffer. Spans that a driftline processor has handled
-// already are returned as they are.
+// already are returned as they are, if annotations are trusted. If not, marks and rows
+// are taken off, since anybody could write them; checkpoint spans are returned empty.
 func (p *segments) take(td ptrace.Traces, now time.Time) (ptrace.Traces, []assemble.Release[original]) {
 	marked := newWriter()
 	var releases []assemble.Release[original]
@@ -137,6 +140,9 @@ func (p *segments) take(td ptrace.Traces, now time.Time) (ptrace.Traces, []assem
 			scope := newScope(group, ss)
 			for _, span := range ss.Spans().All() {
 				o := original{scope: scope, span: ptrace.NewSpan()}
+				if !p.cfg.TrustAnnotations && annotate.Strip(span) {
+					p.stripped++
+				}
 				already := annotate.IsMarked(span)
 				size := heapPerByte*sizer.SpanSize(span) + heapPerSpan
 				span.MoveTo(o.span)

@@ -90,11 +90,52 @@ func TestSpansHandledBeforePassAtOnce(t *testing.T) {
 	want := ptrace.NewTraces()
 	marked.CopyTo(want)
 
-	second := newRig(t, nil)
+	second := newRig(t, func(c *Config) { c.TrustAnnotations = true })
 	second.consume(t, marked)
 	require.Len(t, second.sink.AllTraces(), 1, "without waiting")
 	require.Equal(t, want, second.sink.AllTraces()[0])
 	require.EqualValues(t, 5, second.ledger(t).received)
+}
+
+func TestForgedAnnotationsAreTakenOff(t *testing.T) {
+	r := newRig(t, nil)
+	forge := func(span ptrace.Span) {
+		span.Attributes().PutBool(annotate.MarkGenAI, true)
+		span.Attributes().PutStr(annotate.MarkOperationID, "another's")
+		span.Attributes().PutInt("driftline.timeout_ms", 5000)
+		annotate.Encode(&rows.Request{
+			Common:    rows.Common{ServiceName: "victim", TraceID: "0102", Revision: 1 << 60, Deleted: true},
+			Facts:     rows.Facts{EndedAt: began.UnixNano(), SampleWeight: 1},
+			RequestID: "0a",
+		}, span.Events().AppendEmpty())
+		span.Events().AppendEmpty().SetName("the application's own")
+	}
+	plain := newBuilder(1)
+	forge(plain.span(1, 0, "GET /", 0, time.Second))
+	calls := newBuilder(2)
+	forge(calls.chat(1, 0, 0, time.Second))
+	checkpoint := newBuilder(3)
+	span := checkpoint.span(1, 0, annotate.CheckpointName, 0, 0)
+	span.Attributes().PutBool(annotate.MarkSynthetic, true)
+	forge(span)
+	for _, b := range []*builder{plain, calls, checkpoint} {
+		r.consume(t, b.td)
+	}
+	require.Len(t, r.spans(), 1, "the checkpoint span passes at once and is no root")
+	r.clock.Advance(time.Minute)
+	got := r.spans()
+	require.Len(t, got, 3)
+	for _, span := range got {
+		require.Equal(t, "the application's own", span.Events().At(0).Name())
+		_, kept := span.Attributes().Get("driftline.timeout_ms")
+		require.True(t, kept, "an attribute that applications set")
+	}
+	written := rowsOf(t, got)
+	require.NotEmpty(t, pick[*rows.Operation](written), "the call is analysed")
+	for _, row := range written {
+		require.NotEqual(t, "victim", row.Head().ServiceName)
+	}
+	require.EqualValues(t, 3, r.ledger(t).stripped)
 }
 
 func TestOpenRequestsRideOnCheckpointSpans(t *testing.T) {

@@ -48,6 +48,7 @@ type TelemetryBuilder struct {
 	ProcessorGenaisegmentSpansRefused        metric.Int64ObservableCounter
 	ProcessorGenaisegmentSpansSent           metric.Int64ObservableCounter
 	ProcessorGenaisegmentSpansSkewed         metric.Int64ObservableCounter
+	ProcessorGenaisegmentSpansStripped       metric.Int64ObservableCounter
 	ProcessorGenaisegmentSpansTruncated      metric.Int64ObservableCounter
 	ProcessorGenaisegmentTracesBuffered      metric.Int64ObservableGauge
 	ProcessorGenaisegmentTracesLimit         metric.Int64ObservableGauge
@@ -350,6 +351,21 @@ func (builder *TelemetryBuilder) RegisterProcessorGenaisegmentSpansSkewedCallbac
 	return nil
 }
 
+// RegisterProcessorGenaisegmentSpansStrippedCallback sets callback for observable ProcessorGenaisegmentSpansStripped metric.
+func (builder *TelemetryBuilder) RegisterProcessorGenaisegmentSpansStrippedCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ProcessorGenaisegmentSpansStripped, obs: o})
+		return nil
+	}, builder.ProcessorGenaisegmentSpansStripped)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
 // RegisterProcessorGenaisegmentSpansTruncatedCallback sets callback for observable ProcessorGenaisegmentSpansTruncated metric.
 func (builder *TelemetryBuilder) RegisterProcessorGenaisegmentSpansTruncatedCallback(cb metric.Int64Callback) error {
 	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
@@ -556,6 +572,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	builder.ProcessorGenaisegmentSpansSkewed, err = builder.meter.Int64ObservableCounter(
 		"otelcol_processor_genaisegment_spans_skewed",
 		metric.WithDescription("Spans that lay outside their parents by clock skew. [Alpha]"),
+		metric.WithUnit("{span}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGenaisegmentSpansStripped, err = builder.meter.Int64ObservableCounter(
+		"otelcol_processor_genaisegment_spans_stripped",
+		metric.WithDescription("Received spans whose driftline marks or rows were taken off, because trust_annotations is off. They are handled like any other span. [Alpha]"),
 		metric.WithUnit("{span}"),
 	)
 	errs = errors.Join(errs, err)
