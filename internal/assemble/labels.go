@@ -67,8 +67,11 @@ func (c *labelColumn) room(limit int, now time.Time) bool {
 	return len(c.lastSeen) < limit
 }
 
-// apply bounds every label of row.
+// apply bounds every label of row. The service is part of the row's key; a trace whose
+// service gains or loses its place between two releases gets new rows and tombstones
+// for the old ones, like any row whose key has changed.
 func (l *labels) apply(row rows.Row, now time.Time) {
+	l.bound("service_name", &row.Head().ServiceName, now)
 	switch r := row.(type) {
 	case *rows.Request:
 		l.facts(&r.Facts, now)

@@ -42,7 +42,7 @@ func toyAnalyze(t genai.Trace) genai.Result {
 		}
 		groups[s.Name] = append(groups[s.Name], s)
 	}
-	common := rows.Common{ServiceName: "svc", TraceID: t.Spans[0].TraceID}
+	common := rows.Common{ServiceName: t.Spans[0].Resource.ServiceName, TraceID: t.Spans[0].TraceID}
 	facts := func(name string, start, end int64) rows.Facts {
 		return rows.Facts{Name: name, StartedAt: start, EndedAt: end, Truncated: t.Truncated,
 			LateFragment: t.LateFragment, Incomplete: root == nil}
