@@ -307,6 +307,17 @@ func TestPingAndPaths(t *testing.T) {
 	if status != 403 {
 		t.Errorf("a web page's request got %d %q", status, text)
 	}
+	for host, want := range map[string]int{"evil.example": 421, "127.0.0.1.evil.example:80": 421, "localhost": 200, "[::1]:8123": 200} {
+		req, err := http.NewRequest(http.MethodGet, e.URL(t)+"/?query=SELECT+1", nil)
+		must(t, err)
+		req.Host = host
+		resp, err := http.DefaultClient.Do(req)
+		must(t, err)
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("host %q: %d, want %d", host, resp.StatusCode, want)
+		}
+	}
 }
 
 func TestPassword(t *testing.T) {

@@ -140,6 +140,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("X-ClickHouse-Server-Display-Name", s.name)
 	h.Set("X-ClickHouse-Timezone", s.timezone)
+	if s.opt.Password == "" && !isLoopbackHost(r.Host) {
+		// A web page whose own name was pointed at this machine sends that name, and no Origin with a GET.
+		http.Error(w, "the host name in the request is not this machine's loopback: use 127.0.0.1 or localhost, or set a password", http.StatusMisdirectedRequest)
+		return
+	}
 	if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(origin, r.Host) {
 		// Without this, any web page open in a browser on this machine could run SQL here.
 		http.Error(w, "requests from web pages ("+origin+") are refused", http.StatusForbidden)
@@ -284,7 +289,7 @@ func sameOrigin(origin, host string) bool {
 func isLoopbackHost(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {
-		name = host
+		name = strings.Trim(host, "[]")
 	}
 	ip := net.ParseIP(name)
 	return name == "localhost" || ip != nil && ip.IsLoopback()
