@@ -3,6 +3,9 @@ package detector
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -18,6 +21,9 @@ const (
 	// PipelineHealth is about driftline's own sight, not about latency.
 	PipelineHealth = "pipeline_health"
 )
+
+// shadowable are the detections that can be stored without being sent.
+var shadowable = []string{RetryBimodality, DeadlineDrift, P95Spread, P95Surge, PipelineHealth}
 
 // Config sets up an engine. Start from [DefaultConfig]. Ratios are factors: 3 is
 // "three times", an increase by 200 %.
@@ -209,6 +215,9 @@ func (c Config) Validate() error {
 	check(c.ExpireAfter > 0, "expire_after %v: want more than 0", c.ExpireAfter)
 	check(minute(c.NoDataGrace), "no_data_grace %v: want whole minutes", c.NoDataGrace)
 	check(c.NoDataGrace <= c.LongWindow, "no_data_grace %v: want no more than long_window %v", c.NoDataGrace, c.LongWindow)
+	for _, name := range slices.Sorted(maps.Keys(c.Shadow)) {
+		check(slices.Contains(shadowable, name), "shadow %q: want one of %s", name, strings.Join(shadowable, ", "))
+	}
 	check(c.MaxSlices >= 1, "max_slices %d: want 1 or more", c.MaxSlices)
 	check(c.Retry.FireAUC > 0.5 && c.Retry.FireAUC < 1 && c.Retry.RequestAUC > 0.5 && c.Retry.RequestAUC < 1, "retry.fire_auc %v, retry.request_auc %v: want between 0.5 and 1", c.Retry.FireAUC, c.Retry.RequestAUC)
 	check(c.Retry.Margin > 1, "retry.margin %v: want a ratio over 1", c.Retry.Margin)

@@ -125,8 +125,9 @@ func TestConfigReportsAllMistakes(t *testing.T) {
 	require.NoError(t, DefaultConfig().Validate())
 	c := DefaultConfig()
 	c.FDR, c.FireVotes, c.EndsAfter = 2, 9, time.Second
+	c.Shadow = map[string]bool{"p95_spraed": true}
 	err := c.Validate()
-	for _, key := range []string{"fdr", "fire_votes", "ends_after"} {
+	for _, key := range []string{"fdr", "fire_votes", "ends_after", `shadow "p95_spraed": want one of`} {
 		require.ErrorContains(t, err, key)
 	}
 }

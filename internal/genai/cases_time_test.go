@@ -244,6 +244,19 @@ func TestIncompleteOnlyWhenComplete(t *testing.T) {
 	near(t, "known so far", &r.UserTimeNS, 3)
 }
 
+func TestShutdownWithTheRootIsComplete(t *testing.T) {
+	root, call := agent("01", "", "planner", 0, 3), chat("02", "01", "m1", 0, 2)
+	for _, reason := range []string{rows.ReleaseShutdown, rows.ReleaseEvicted} {
+		for _, spans := range [][]Span{{root, call}, {call}} {
+			res := Analyze(Trace{Spans: spans, Complete: true, Reason: reason, Now: at(4)}, Options{})
+			want := len(spans) == 1
+			if r := theRequest(t, res); r.Incomplete != want || res.Operations[0].Incomplete != want || r.ReleaseReason != reason {
+				t.Fatalf("%s with %d spans: incomplete %v", reason, len(spans), r.Incomplete)
+			}
+		}
+	}
+}
+
 func TestMetricsAloneAreNoRows(t *testing.T) {
 	res := analyze(t, sp("01", "", "GET /health", 0, 1, KindServer, kv("http.request.method", "GET")), post("02", "01", 0, 1, 200))
 	if res.GenAI || len(res.Requests)+len(res.Operations)+len(res.Segments) != 0 {

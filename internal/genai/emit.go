@@ -133,7 +133,7 @@ func (a *analysis) incomplete(r int32) bool {
 	if !a.t.Complete {
 		return false
 	}
-	return a.t.Reason == rows.ReleaseEvicted || a.t.Reason == rows.ReleaseShutdown || r >= 0 && a.reqs[r].incomplete
+	return r < 0 || a.reqs[r].incomplete
 }
 
 // openRow is the snapshot of a trace whose root has not ended.

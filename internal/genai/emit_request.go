@@ -17,7 +17,7 @@ func (a *analysis) requestRow(q *request) *rows.Request {
 	r.Kind, r.Agent = a.kindOf(q), q.agent
 	r.StartedAt, r.EndedAt = q.start, q.end
 	r.SkewedSpans = q.skewed
-	r.Incomplete = q.incomplete || a.t.Reason == rows.ReleaseEvicted || a.t.Reason == rows.ReleaseShutdown
+	r.Incomplete = q.incomplete
 	if q.root < 0 {
 		// Several spans of a parent that never came: when it ended is not known.
 		r.Outcome, r.ErrorClass, r.ErrorType, r.HTTPStatus, r.Censored = rows.OutcomeOpen, "", "", 0, true

@@ -81,7 +81,8 @@ type Facts struct {
 	HTTPStatus uint16 `row:"http_status"`
 	// Censored says that the work was open or was cut: its duration is a lower bound.
 	Censored bool `row:"censored"`
-	// Incomplete says that spans are missing (no root, evicted, shut down early).
+	// Incomplete says that spans are missing: the request's root never came, because it
+	// timed out, was evicted or was shut down early.
 	Incomplete bool `row:"incomplete"`
 	// Truncated says that the trace had more spans than the limit.
 	Truncated bool `row:"truncated"`
