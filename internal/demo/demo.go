@@ -23,7 +23,7 @@ const (
 	step = 5 * time.Second
 	// DefaultHistory is the healthy history that is back-filled, and DefaultPlay how long
 	// the scenario is played after it.
-	DefaultHistory = 2 * time.Hour
+	DefaultHistory = 90 * time.Minute
 	DefaultPlay    = 20 * time.Minute
 	// batchSpans is the exporter's batch while the history is back-filled; flushEvery is
 	// how often everything is written while the scenario plays, a multiple of step.
@@ -36,6 +36,8 @@ const (
 	// engine may take engineMemory.
 	memoryLimit  = 400 << 20
 	engineMemory = 900 << 20
+	// gcPercent trades memory, which memoryLimit bounds, for the time to the first alert.
+	gcPercent = 400
 )
 
 // Options are the settings of a demo.
@@ -93,6 +95,7 @@ func Play(ctx context.Context, o Options) (_ *Demo, err error) {
 	}
 	previous := debug.SetMemoryLimit(memoryLimit)
 	defer debug.SetMemoryLimit(previous)
+	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 
 	d := &Demo{}
 	defer func() {
