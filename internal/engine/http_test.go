@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -349,6 +350,48 @@ func TestPassword(t *testing.T) {
 		if status, code := query(c.h, c.p); status != c.status || code != c.code {
 			t.Errorf("%s: status %d code %q, want %d %q", name, status, code, c.status, c.code)
 		}
+	}
+}
+
+// A client that begins an insert, or asks for much, and then does nothing must give its turn to others.
+func TestStalledClientsLoseTheirTurn(t *testing.T) {
+	e := enginetest.Start(t, "--max-concurrent=1", "--stall-timeout=300ms")
+	post(t, e, nil, "CREATE TABLE stalled (a String) ENGINE = MergeTree ORDER BY a")
+	addr := strings.TrimPrefix(e.URL(t), "http://")
+	for name, text := range map[string]string{
+		"insert": "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000\r\n\r\nINSERT INTO stalled FORMAT TSV\n" + strings.Repeat("x\n", 40_000),
+		"select": "GET /?query=SELECT+number+FROM+numbers(100000000) HTTP/1.1\r\nHost: localhost\r\n\r\n",
+	} {
+		peer, err := net.Dial("tcp", addr)
+		must(t, err)
+		defer peer.Close()
+		_, err = peer.Write([]byte(text))
+		must(t, err)
+		if got := post(t, e, nil, "SELECT 1"); got != "1\n" {
+			t.Errorf("beside a stalled %s: %q", name, got)
+		}
+	}
+	if got := post(t, e, nil, "SELECT count() FROM stalled"); got != "0\n" {
+		t.Errorf("rows of an insert that never ended: %s", got)
+	}
+}
+
+func TestNothingOutsideTheFolderIsReached(t *testing.T) {
+	e := enginetest.Shared(t)
+	for _, sql := range []string{
+		"SELECT * FROM file('/etc/passwd', 'LineAsString')", "SELECT file('/etc/passwd')",
+		"SELECT * FROM `/etc/passwd`", "SELECT * FROM '/etc/passwd'", "INSERT INTO FUNCTION file('/tmp/x', 'CSV', 'a Int8') VALUES (1)",
+	} {
+		status, _, text, err := call(t, e, http.MethodPost, nil, strings.NewReader(sql), nil)
+		must(t, err)
+		if status < 400 || strings.Contains(text, "root:") {
+			t.Errorf("%s: %d %.100q", sql, status, text)
+		}
+	}
+	status, _, text, err := call(t, e, http.MethodPost, url.Values{"param_t": {"/etc/passwd"}}, strings.NewReader("SELECT * FROM {t:Identifier}"), nil)
+	must(t, err)
+	if status < 400 {
+		t.Errorf("by parameter: %d %.100q", status, text)
 	}
 }
 

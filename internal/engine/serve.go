@@ -45,6 +45,8 @@ type Options struct {
 	// MaxConcurrent, MaxQueued and QueueTimeout bound how many statements run and wait.
 	MaxConcurrent, MaxQueued int
 	QueueTimeout             time.Duration
+	// StallTimeout is how long a client may neither send nor take a byte of its statement.
+	StallTimeout time.Duration
 	// Ready, if not nil, gets one line of JSON (see [ReadyLine]) when the engine accepts requests.
 	Ready io.Writer
 	// Parent, if not nil, is read to its end, upon which the engine stops: the parent holds the other side of the pipe.
@@ -76,6 +78,7 @@ func (o *Options) AddFlags(fs *flag.FlagSet) {
 	fs.IntVar(&o.MaxConcurrent, "max-concurrent", o.MaxConcurrent, "statements that run at once; 0 is 8")
 	fs.IntVar(&o.MaxQueued, "max-queued", o.MaxQueued, "statements that may wait for their turn; 0 is 64")
 	fs.DurationVar(&o.QueueTimeout, "queue-timeout", o.QueueTimeout, "how long a statement may wait for its turn; 0 is 10s")
+	fs.DurationVar(&o.StallTimeout, "stall-timeout", o.StallTimeout, "how long a client may neither send nor take a byte of its statement; 0 is 15s")
 }
 
 // Validate reports everything that is wrong with the options, by flag name.
@@ -93,6 +96,7 @@ func (o *Options) Validate() error {
 	for name, v := range map[string]int64{
 		"--max-memory-bytes": o.MaxMemoryBytes, "--max-query-memory-bytes": o.MaxQueryMemoryBytes, "--max-query-time": int64(o.MaxQueryTime),
 		"--max-concurrent": int64(o.MaxConcurrent), "--max-queued": int64(o.MaxQueued), "--queue-timeout": int64(o.QueueTimeout),
+		"--stall-timeout": int64(o.StallTimeout),
 	} {
 		if v < 0 {
 			problems = append(problems, fmt.Errorf("%s: must not be negative", name))
@@ -142,7 +146,7 @@ func Serve(ctx context.Context, opt Options) error {
 	}
 	handler, err := server.New(lib, server.Options{
 		DataDir: filepath.Join(dir, "store"), User: opt.User, Password: opt.Password,
-		MaxConcurrent: opt.MaxConcurrent, MaxQueued: opt.MaxQueued, QueueTimeout: opt.QueueTimeout,
+		MaxConcurrent: opt.MaxConcurrent, MaxQueued: opt.MaxQueued, QueueTimeout: opt.QueueTimeout, StallTimeout: opt.StallTimeout,
 		MaxMemoryBytes: opt.MaxMemoryBytes, MaxQueryMemoryBytes: opt.MaxQueryMemoryBytes, MaxQueryTime: opt.MaxQueryTime,
 		Logger: opt.Logger,
 	})

@@ -195,7 +195,13 @@ func (req *request) readStatement(r *http.Request, q url.Values) error {
 // refuseStatement turns away what the engine would accept but must not do here.
 func (req *request) refuseStatement() error {
 	st := &req.statement
+	outside := reachesOutside(st.sql)
+	if outside == "" && parameterNamesFile(st.sql, req.params) {
+		outside = "a file's name as a table"
+	}
 	switch {
+	case outside != "":
+		return refuse(outside + " would reach outside the engine's folder, with the engine's rights: read files and other servers with a client of your own, and INSERT what it read")
 	case strings.TrimSpace(st.sql) == "":
 		return &chdb.Error{Code: codeSyntaxError, Name: "SYNTAX_ERROR", Message: "Empty query: give it as ?query= or as the body"}
 	case st.outfile:

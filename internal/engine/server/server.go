@@ -40,6 +40,8 @@ type Options struct {
 	MaxQueryMemoryBytes int64
 	// MaxQueryTime bounds one statement unless its own max_execution_time says otherwise; default 5 minutes.
 	MaxQueryTime time.Duration
+	// StallTimeout is how long a client may neither send nor take a byte of its statement; default 15 s.
+	StallTimeout time.Duration
 	// Logger takes what an operator should know; default slog.Default().
 	Logger *slog.Logger
 }
@@ -81,6 +83,7 @@ func New(lib *chdb.Library, opt Options) (*Server, error) {
 	setDefault(&opt.MaxMemoryBytes, 1<<30)
 	setDefault(&opt.MaxQueryMemoryBytes, opt.MaxMemoryBytes/2)
 	setDefault(&opt.MaxQueryTime, 5*time.Minute)
+	setDefault(&opt.StallTimeout, 15*time.Second)
 	if opt.Logger == nil {
 		opt.Logger = slog.Default()
 	}
@@ -184,6 +187,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, q url.Values) {
 	begun := time.Now()
 	s.statements.Add(1)
+	control := http.NewResponseController(w)
+	r.Body = &stallReader{r.Body, control, s.opt.StallTimeout, begun.Add(s.opt.MaxQueryTime)}
+	w = &stallWriter{w, control, s.opt.StallTimeout}
 	req, err := parse(r)
 	if err != nil {
 		s.failed.Add(1)
