@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"os"
 
@@ -77,6 +78,7 @@ spans queue meanwhile.`,
 			o.Logger = o.Daemon.Logger
 			s.dsn = "http://127.0.0.1/" + schema.DefaultDatabase
 			_, o.Schema, errs[1] = s.target()
+			o.EngineMemoryBytes = min(max(memoryMiB, -1), math.MaxInt64>>20) << 20
 			err := usage(errs[0], errs[1], o.Validate())
 			if err != nil {
 				return err
@@ -84,7 +86,6 @@ spans queue meanwhile.`,
 			if o.Engine, err = engineArgv(); err != nil {
 				return err
 			}
-			o.EngineMemoryBytes = memoryMiB << 20
 			o.EngineLog = os.Stderr
 			return standalone.Run(c.Context(), o, func(i standalone.Info) {
 				fmt.Fprintf(c.OutOrStdout(), "driftline is up\n  OTLP gRPC   %s\n  OTLP HTTP   http://%s\n  UI          %s\n  ClickHouse  http://%s\n  data        %s\n",
@@ -98,7 +99,6 @@ spans queue meanwhile.`,
 	fs.StringVar(&o.Library, "libchdb", "", "path of libchdb.so; found by itself by default")
 	fs.StringVar(&o.Collector.OTLPGRPC, "otlp-grpc", "127.0.0.1:4317", "address of OTLP over gRPC")
 	fs.StringVar(&o.Collector.OTLPHTTP, "otlp-http", "127.0.0.1:4318", "address of OTLP over HTTP")
-	fs.StringVar(&o.Collector.MetricsAddress, "collector-metrics", "127.0.0.1:8888", "address of the collector's own metrics, which /metrics of the UI repeats")
 	fs.StringVar(&o.EngineListen, "engine-listen", "127.0.0.1:0", "address of the engine's ClickHouse endpoint; port 0 takes a free one")
 	fs.Int64Var(&memoryMiB, "engine-memory-mib", 1024, "memory limit of the engine in MiB")
 	fs.StringToStringVar(&s.ttl, "ttl-days", nil, "retention in days by key, as in detectd migrate")

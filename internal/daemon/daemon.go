@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"driftline/detector"
 	"driftline/detector/notify"
@@ -44,8 +45,8 @@ type Options struct {
 	// RollupOverlap is how much of what was stored is read again in each round; 0 is the
 	// default.
 	RollupOverlap time.Duration
-	// ExtraMetrics are Prometheus pages to serve along with our own.
-	ExtraMetrics []string
+	// Gatherers are metrics of parts in this process to show along with our own.
+	Gatherers []prometheus.Gatherer
 	// EngineStatus is the embedded engine's state; nil without one.
 	EngineStatus func() engine.Status
 	Clock        clock.Clock

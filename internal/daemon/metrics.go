@@ -3,16 +3,11 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -42,10 +37,7 @@ func newMetrics(o Options) (*metrics, error) {
 			return nil, err
 		}
 	}
-	gatherers := prometheus.Gatherers{registry}
-	for _, page := range o.ExtraMetrics {
-		gatherers = append(gatherers, scraped(page, o.Logger))
-	}
+	gatherers := append(prometheus.Gatherers{registry}, o.Gatherers...)
 	m.handler = promhttp.HandlerFor(gatherers, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 	return m, nil
 }
@@ -74,39 +66,4 @@ func engineMetrics(meter metric.Meter, status func() engine.Status) error {
 			return nil
 		}))
 	return err
-}
-
-// scraped reads another part's page on loopback when ours is read.
-func scraped(page string, logger *slog.Logger) prometheus.Gatherer {
-	client := &http.Client{Timeout: 3 * time.Second}
-	return prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
-		resp, err := client.Get(page)
-		if err != nil {
-			logger.Warn("metrics of a part cannot be read", "page", page, "error", err)
-			return nil, nil
-		}
-		defer resp.Body.Close()
-		parser := expfmt.NewTextParser(model.UTF8Validation)
-		families, err := parser.TextToMetricFamilies(resp.Body)
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", page, err)
-		}
-		out := make([]*dto.MetricFamily, 0, len(families))
-		for name, family := range families {
-			if name == "target_info" || ownedByProcess(name) {
-				continue // the process and its runtime are told by our own registry
-			}
-			out = append(out, family)
-		}
-		return out, nil
-	})
-}
-
-func ownedByProcess(name string) bool {
-	for _, prefix := range []string{"go_", "process_", "promhttp_"} {
-		if len(name) > len(prefix) && name[:len(prefix)] == prefix {
-			return true
-		}
-	}
-	return false
 }

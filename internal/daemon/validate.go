@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"strconv"
+	"strings"
 )
 
 // Validate reports every wrong setting that can be seen without connecting anywhere, by
@@ -15,6 +16,11 @@ func (o Options) Validate() error {
 	if o.ExternalURL != "" {
 		if u, err := url.Parse(o.ExternalURL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 			errs = append(errs, fmt.Errorf("--external-url %q: want http://host:port or https://host:port with an optional path", o.ExternalURL))
+		}
+	}
+	for _, host := range o.AllowedHosts {
+		if host == "" || strings.ContainsAny(host, "/ :") {
+			errs = append(errs, fmt.Errorf("--allowed-host %q: want a bare host name such as driftline.example.com", host))
 		}
 	}
 	_, err := remotes(o, o.ExternalURL)

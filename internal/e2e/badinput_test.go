@@ -51,10 +51,10 @@ func TestBadCommandLines(t *testing.T) {
 		{name: "unknown scenario", args: []string{"demo", "--scenario", "nope", "--history", "1s"}, code: 2, says: []string{`--scenario "nope"`, "incident", "more-steps", "--history"}},
 		{name: "all wrong flags of standalone", code: 2, args: []string{
 			"standalone", "--data", "", "--alertmanager", "nope", "--webhook", "nope", "--log-level", "loud", "--log-format", "x", "--ttl-days", "foo=1,spans=x",
-			"--otlp-grpc", "nonsense", "--otlp-http", "127.0.0.1:0", "--ui-listen", "bad", "--collector-metrics", "127.0.0.1:99999", "--engine-listen", "bad",
+			"--otlp-grpc", "nonsense", "--otlp-http", "127.0.0.1:0", "--ui-listen", "bad", "--engine-listen", "bad",
 		}, says: []string{
 			"--data:", "--alertmanager:", "--webhook:", "--log-level", "--log-format", "ttl_days.foo", "--ttl-days spans=x",
-			"--otlp-grpc", "--otlp-http", "--ui-listen", "--collector-metrics", "--engine-listen",
+			"--otlp-grpc", "--otlp-http", "--ui-listen", "--engine-listen",
 		}},
 		{name: "all wrong flags of serve", code: 2, args: []string{"serve", "--clickhouse", "ftp://u:hunter2@h", "--ui-listen", "bad", "--ttl-days", "spans=x"}, says: []string{
 			`scheme "ftp"`, "want clickhouse, http or https", "--ui-listen", "--ttl-days spans=x",
@@ -88,7 +88,7 @@ func TestBadSurroundings(t *testing.T) {
 	standalone := func(changes ...string) []string {
 		a := freeAddresses(t, 4)
 		return append([]string{"standalone", "--data", filepath.Join(dir, "data-"+strings.Join(changes, "")[2:6]+a[0][10:]), "--otlp-grpc", a[0], "--otlp-http", a[1],
-			"--ui-listen", a[2], "--collector-metrics", a[3]}, changes...)
+			"--ui-listen", a[2]}, changes...)
 	}
 	mend := "make libchdb"
 	for _, c := range []refused{
@@ -100,7 +100,6 @@ func TestBadSurroundings(t *testing.T) {
 		{name: "library cut short, demo", args: []string{"demo", "--headless", "--libchdb", cut}, code: 1, says: []string{"truncated", mend}},
 		{name: "OTLP gRPC port in use", args: standalone("--otlp-grpc", busy), code: 1, says: []string{busy, "address already in use", "--otlp-grpc"}},
 		{name: "OTLP HTTP port in use", args: standalone("--otlp-http", busy), code: 1, says: []string{busy, "address already in use", "--otlp-http"}},
-		{name: "metrics port in use", args: standalone("--collector-metrics", busy), code: 1, says: []string{busy, "address already in use", "--collector-metrics"}},
 		{name: "UI port in use", args: standalone("--ui-listen", busy), code: 1, says: []string{busy, "address already in use", "--ui-listen"}},
 		{name: "engine port in use", args: standalone("--engine-listen", busy), code: 1, says: []string{busy, "port is in use", "another --engine-listen address"}},
 		{name: "ClickHouse away, serve", args: []string{"serve", "--clickhouse", "http://u:hunter2@" + closed, "--ui-listen", "127.0.0.1:0"}, code: 1, says: []string{closed + " does not answer", "connection refused", "check that it runs"}},
@@ -154,7 +153,7 @@ func TestARunningInstanceKeepsItsFolderAndItsIntake(t *testing.T) {
 	t.Parallel()
 	in := startStandalone(t, t.TempDir())
 	a := freeAddresses(t, 4)
-	code, _, stderr := run(t, nil, detectd, "standalone", "--data", in.data, "--otlp-grpc", a[0], "--otlp-http", a[1], "--ui-listen", a[2], "--collector-metrics", a[3])
+	code, _, stderr := run(t, nil, detectd, "standalone", "--data", in.data, "--otlp-grpc", a[0], "--otlp-http", a[1], "--ui-listen", a[2])
 	require.Equal(t, 1, code)
 	for _, phrase := range []string{"data folder", "in use by process", fmt.Sprint(in.enginePID()), "stop it", "another --data"} {
 		require.Contains(t, stderr, phrase)

@@ -37,8 +37,8 @@ var endpointLine = regexp.MustCompile(`(?m)^  ClickHouse  (http://\S+)$`)
 // startStandalone runs detectd standalone over a folder, on free ports.
 func startStandalone(t *testing.T, data string, extra ...string) *instance {
 	t.Helper()
-	a := freeAddresses(t, 4)
-	args := append([]string{"standalone", "--data", data, "--otlp-grpc", a[0], "--otlp-http", a[1], "--ui-listen", a[2], "--collector-metrics", a[3]}, extra...)
+	a := freeAddresses(t, 3)
+	args := append([]string{"standalone", "--data", data, "--otlp-grpc", a[0], "--otlp-http", a[1], "--ui-listen", a[2]}, extra...)
 	in := &instance{process: start(t, nil, detectd, args...), data: data, otlp: "http://" + a[1], ui: "http://" + a[2]}
 	eventually(t, startTimeout, func() error {
 		if !in.running() {

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/confmap/provider/yamlprovider"
@@ -17,7 +17,7 @@ import (
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/receiver/otlpreceiver"
-	"go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
+	"go.opentelemetry.io/collector/service/telemetry"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"gopkg.in/yaml.v3"
@@ -32,8 +32,6 @@ import (
 type CollectorOptions struct {
 	// OTLPGRPC and OTLPHTTP are the addresses of the OTLP receiver.
 	OTLPGRPC, OTLPHTTP string
-	// MetricsAddress serves the collector's own metrics in Prometheus' format.
-	MetricsAddress string
 	// ClickHouse is where the exporter writes, such as http://127.0.0.1:8123; Database
 	// the database there.
 	ClickHouse, Database string
@@ -45,10 +43,6 @@ type CollectorOptions struct {
 
 // config is the collector's configuration as a person would write it in YAML.
 func (o CollectorOptions) config() (string, error) {
-	host, port, err := net.SplitHostPort(o.MetricsAddress)
-	if err != nil {
-		return "", fmt.Errorf("metrics address %q: %w", o.MetricsAddress, err)
-	}
 	exporterConfig := map[string]any{
 		"endpoint": o.ClickHouse,
 		"database": o.Database,
@@ -70,26 +64,13 @@ func (o CollectorOptions) config() (string, error) {
 				"processors": []string{"genaisegment"},
 				"exporters":  []string{"genaiclickhouse"},
 			}},
-			"telemetry": map[string]any{
-				"metrics": map[string]any{
-					"level": "normal",
-					"readers": []any{map[string]any{"pull": map[string]any{"exporter": map[string]any{
-						"prometheus": map[string]any{"host": host, "port": yamlInt(port)},
-					}}}},
-				},
-			},
 		},
 	}
 	text, err := yaml.Marshal(doc)
 	return string(text), err
 }
 
-// yamlInt makes yaml write a port as a number.
-func yamlInt(s string) any {
-	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: s}
-}
-
-func factories() (otelcol.Factories, error) {
+func factories(t telemetry.Factory) (otelcol.Factories, error) {
 	var f otelcol.Factories
 	var err, all error
 	f.Receivers, err = otelcol.MakeFactoryMap[receiver.Factory](otlpreceiver.NewFactory())
@@ -98,12 +79,15 @@ func factories() (otelcol.Factories, error) {
 	all = errors.Join(all, err)
 	f.Exporters, err = otelcol.MakeFactoryMap[exporter.Factory](genaiclickhouse.NewFactory())
 	all = errors.Join(all, err)
-	f.Telemetry = otelconftelemetry.NewFactory()
+	f.Telemetry = t
 	return f, all
 }
 
 // Collector is a running collector: OTLP in, rows out.
 type Collector struct {
+	// Metrics gathers what the collector's parts record of themselves.
+	Metrics prometheus.Gatherer
+
 	col  *otelcol.Collector
 	done chan error
 }
@@ -115,8 +99,13 @@ func StartCollector(ctx context.Context, o CollectorOptions) (*Collector, error)
 	if err != nil {
 		return nil, err
 	}
+	provider, registry, err := collectorMeter()
+	if err != nil {
+		return nil, err
+	}
+	logger := zap.New(zapslog.Core(o.Logger))
 	col, err := otelcol.NewCollector(otelcol.CollectorSettings{
-		Factories:               factories,
+		Factories:               func() (otelcol.Factories, error) { return factories(telemetryFactory(provider, logger)) },
 		BuildInfo:               component.BuildInfo{Command: "detectd", Description: "driftline standalone", Version: version.Version},
 		DisableGracefulShutdown: true,
 		SkipSettingGRPCLogger:   true,
@@ -131,7 +120,7 @@ func StartCollector(ctx context.Context, o CollectorOptions) (*Collector, error)
 	if err != nil {
 		return nil, fmt.Errorf("build the collector: %w", err)
 	}
-	c := &Collector{col: col, done: make(chan error, 1)}
+	c := &Collector{Metrics: registry, col: col, done: make(chan error, 1)}
 	go func() { c.done <- col.Run(context.WithoutCancel(ctx)) }()
 	poll := time.NewTicker(20 * time.Millisecond)
 	defer poll.Stop()
@@ -154,8 +143,8 @@ func explainStart(err error, o CollectorOptions) error {
 		return errors.New("the collector stopped while starting, without an error")
 	}
 	if strings.Contains(err.Error(), "address already in use") {
-		return fmt.Errorf("the OTLP receiver cannot listen on %s (gRPC) and %s (HTTP), or metrics on %s: %w; stop the program that holds the port, or choose others with --otlp-grpc, --otlp-http and --collector-metrics",
-			o.OTLPGRPC, o.OTLPHTTP, o.MetricsAddress, err)
+		return fmt.Errorf("the OTLP receiver cannot listen on %s (gRPC) and %s (HTTP): %w; stop the program that holds the port, or choose others with --otlp-grpc and --otlp-http",
+			o.OTLPGRPC, o.OTLPHTTP, err)
 	}
 	return fmt.Errorf("start the collector: %w", err)
 }

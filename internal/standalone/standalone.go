@@ -42,6 +42,9 @@ type Options struct {
 	Logger    *slog.Logger
 }
 
+// minEngineMemory is less than the engine needs to read its own tables.
+const minEngineMemory = 128 << 20
+
 // Validate reports every wrong setting of the folder and the addresses, by flag. Schema
 // and Daemon have a Validate of their own.
 func (o Options) Validate() error {
@@ -49,11 +52,13 @@ func (o Options) Validate() error {
 	if o.DataDir == "" {
 		errs = append(errs, errors.New("--data: is empty; name a folder"))
 	}
+	if o.EngineMemoryBytes != 0 && o.EngineMemoryBytes < minEngineMemory {
+		errs = append(errs, fmt.Errorf("--engine-memory-mib: %d is too little; want %d or more, or 0 for the default", o.EngineMemoryBytes>>20, minEngineMemory>>20))
+	}
 	return errors.Join(append(errs,
 		daemon.CheckAddress("--engine-listen", o.EngineListen, true),
 		daemon.CheckAddress("--otlp-grpc", o.Collector.OTLPGRPC, false),
 		daemon.CheckAddress("--otlp-http", o.Collector.OTLPHTTP, false),
-		daemon.CheckAddress("--collector-metrics", o.Collector.MetricsAddress, false),
 	)...)
 }
 
@@ -62,7 +67,7 @@ var engineFlags = strings.NewReplacer("--data-dir", "--data", "--listen", "--eng
 
 // Info says where a running driftline listens.
 type Info struct {
-	OTLPGRPC, OTLPHTTP, CollectorMetrics, UI string
+	OTLPGRPC, OTLPHTTP, UI string
 	// ClickHouse is the engine's endpoint.
 	ClickHouse string
 	// EnginePID is the engine's process id at the time of the call.
@@ -125,7 +130,7 @@ func migrate(ctx context.Context, target chconn.Target, o Options) error {
 
 // Run starts everything, calls ready once spans are taken and the UI is up, and runs
 // until ctx ends or a part fails for good. It stops in the order that loses nothing:
-// the collector drains into the engine, then detections stop, then the engine.
+// detections first, then the collector drains into the engine, then the engine.
 func Run(ctx context.Context, o Options, ready func(Info)) (err error) {
 	storage, err := StartStorage(ctx, o)
 	if err != nil {
@@ -150,7 +155,7 @@ func Run(ctx context.Context, o Options, ready func(Info)) (err error) {
 
 	d := o.Daemon
 	d.Target, d.Schema, d.Logger = storage.Target, o.Schema, o.Logger
-	d.ExtraMetrics = append(d.ExtraMetrics, "http://"+co.MetricsAddress+"/metrics")
+	d.Gatherers = append(d.Gatherers, collector.Metrics)
 	d.EngineStatus = storage.Supervisor.Status
 	if d.Clock == nil {
 		d.Clock = clock.System()
@@ -161,7 +166,7 @@ func Run(ctx context.Context, o Options, ready func(Info)) (err error) {
 	go func() {
 		ended <- daemon.Run(ctx, d, func(ui string) {
 			ready(Info{
-				OTLPGRPC: co.OTLPGRPC, OTLPHTTP: co.OTLPHTTP, CollectorMetrics: co.MetricsAddress, UI: ui,
+				OTLPGRPC: co.OTLPGRPC, OTLPHTTP: co.OTLPHTTP, UI: ui,
 				ClickHouse: storage.Supervisor.Addr(), EnginePID: storage.Supervisor.Status().PID,
 			})
 		})
