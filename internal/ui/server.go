@@ -91,7 +91,14 @@ func (o Options) Validate() error {
 type server struct {
 	Options
 	templates map[string]renderer
+	// turns bounds how many pages are made at once. Each asks several queries; a crowd
+	// that all asks at once would only make all of them, and detection, wait.
+	turns chan struct{}
 }
+
+// pagesAtOnce is low because the embedded engine runs eight statements at once, and
+// detection and intake need some of them.
+const pagesAtOnce = 3
 
 // New returns the pages, /healthz, /readyz, /metrics and /static/ as one handler. The
 // error names every bad option at once.
@@ -103,7 +110,7 @@ func New(o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{Options: o.withDefaults(), templates: t}
+	s := &server{Options: o.withDefaults(), templates: t, turns: make(chan struct{}, pagesAtOnce)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/{$}", s.page(s.overview))
 	mux.HandleFunc("/alerts", s.page(s.alerts))
@@ -237,7 +244,7 @@ func (r *redirect) Error() string { return "redirect to " + r.to }
 // before its first byte is sent, so that a failure is a clear answer, never half a page.
 func (s *server) page(build func(*http.Request) (*view, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		v, err := build(r)
+		v, err := s.inTurn(r, build)
 		var to *redirect
 		if errors.As(err, &to) {
 			http.Redirect(w, r, to.to, http.StatusSeeOther)
@@ -258,6 +265,17 @@ func (s *server) page(build func(*http.Request) (*view, error)) http.HandlerFunc
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.WriteHeader(status)
 		_, _ = w.Write(body)
+	}
+}
+
+// inTurn builds a view when a place is free. Waiting counts towards QueryTimeout.
+func (s *server) inTurn(r *http.Request, build func(*http.Request) (*view, error)) (*view, error) {
+	select {
+	case s.turns <- struct{}{}:
+		defer func() { <-s.turns }()
+		return build(r)
+	case <-r.Context().Done():
+		return nil, &problem{http.StatusServiceUnavailable, "Too many pages are asked for at once", fmt.Sprintf("Others were being made for %s. Try again.", formatDuration(s.QueryTimeout))}
 	}
 }
 

@@ -12,8 +12,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,6 +51,49 @@ func body(t *testing.T, r *http.Response) string {
 	b, err := io.ReadAll(r.Body)
 	require.NoError(t, err)
 	return string(b)
+}
+
+// counting is storage that says how many pages ask at once.
+type counting struct {
+	Source
+	now, most atomic.Int32
+}
+
+func (c *counting) Overview(ctx context.Context, at time.Time, window time.Duration) (*Overview, error) {
+	n := c.now.Add(1)
+	defer c.now.Add(-1)
+	for most := c.most.Load(); n > most && !c.most.CompareAndSwap(most, n); most = c.most.Load() {
+	}
+	runtime.Gosched()
+	return c.Source.Overview(ctx, at, window)
+}
+
+func TestACrowdIsServedInTurns(t *testing.T) {
+	c := &counting{Source: newFixture()}
+	h := handler(t, Options{Source: c})
+	var crowd sync.WaitGroup
+	for range 200 {
+		crowd.Go(func() {
+			if got := get(h, "/").StatusCode; got != http.StatusOK {
+				t.Errorf("status %d", got)
+			}
+		})
+	}
+	crowd.Wait()
+	require.LessOrEqual(t, c.most.Load(), int32(pagesAtOnce))
+}
+
+func TestWhoWaitsTooLongIsToldSo(t *testing.T) {
+	h := handler(t, Options{Source: &slow{}, QueryTimeout: 20 * time.Millisecond})
+	var crowd sync.WaitGroup
+	for range 20 {
+		crowd.Go(func() {
+			if got := get(h, "/").StatusCode; got != http.StatusServiceUnavailable {
+				t.Errorf("status %d", got)
+			}
+		})
+	}
+	crowd.Wait()
 }
 
 func TestOptionsAreCheckedAllAtOnce(t *testing.T) {
