@@ -100,7 +100,12 @@ func (o Options) withDefaults() Options {
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	var errs []error
-	if !identifier.MatchString(o.Database) {
+	switch {
+	case identifier.MatchString(o.Database):
+	case strings.ContainsAny(o.Database, "@:"):
+		// It may be the rest of a DSN that a bare '/' in the password cut, so it is not shown.
+		errs = append(errs, errors.New("database: the name holds '@' or ':' and is not shown, as it may be part of a password: use letters, digits and underscores, at most 64; in a DSN the password must be URL-encoded ('/' as %2F)"))
+	default:
 		errs = append(errs, fmt.Errorf("database: %q is not a plain identifier: use letters, digits and underscores, at most 64", o.Database))
 	}
 	if o.Cluster != "" && !clusterName.MatchString(o.Cluster) {

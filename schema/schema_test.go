@@ -133,6 +133,16 @@ func TestValidateReportsEverythingAtOnce(t *testing.T) {
 	require.ErrorContains(t, err, "database:")
 }
 
+func TestValidateDoesNotShowANameThatMayBePartOfAPassword(t *testing.T) {
+	for _, name := range []string{"et@127.0.0.1:1/d", "et@h", "et:x"} {
+		err := Options{Database: name}.Validate()
+		require.ErrorContains(t, err, "database:")
+		require.ErrorContains(t, err, "URL-encoded")
+		require.NotContains(t, err.Error(), "et@")
+		require.NotContains(t, err.Error(), "et:")
+	}
+}
+
 func TestMinServerVersion(t *testing.T) {
 	for _, ok := range []string{"24.8.1.1", "24.10.1", "25.3.2.39", "26.7.3.1", "24.8"} {
 		require.NoError(t, minServerVersion(ok), ok)

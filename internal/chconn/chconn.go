@@ -35,7 +35,10 @@ func Parse(dsn, fallback string) (Target, error) {
 	u, err := url.Parse(dsn)
 	if err != nil {
 		// url.Error would show the DSN with its password.
-		return Target{}, errors.New("the ClickHouse DSN is not a URL: want clickhouse://user:password@host:9000/database or http(s)://host:8123/database")
+		return Target{}, errors.New("the ClickHouse DSN is not a URL: want clickhouse://user:password@host:9000/database or http(s)://host:8123/database; " + encodePassword)
+	}
+	if tornPassword(u) {
+		return Target{}, errors.New("the ClickHouse DSN has '@' or ':' behind its host, as when a password holds a bare '/', '?' or '#': " + encodePassword)
 	}
 	switch u.Scheme {
 	case "clickhouse", "tcp", "native", "http", "https":
@@ -57,6 +60,24 @@ func Parse(dsn, fallback string) (Target, error) {
 	o.DialTimeout = 5 * time.Second
 	o.ClientInfo.Products = append(o.ClientInfo.Products, struct{ Name, Version string }{"driftline-detectd", version.Version})
 	return t, nil
+}
+
+const encodePassword = "the password must be URL-encoded ('/' as %2F, '?' as %3F, '#' as %23, '@' as %40, ':' as %3A, '%' as %25)"
+
+// tornPassword says whether u looks like a DSN whose password holds a bare '/', '?' or
+// '#': a URL's host ends there, so that part of the password became the host and the
+// rest, up to the '@', part of what follows. Neither may be shown, and neither is meant.
+func tornPassword(u *url.URL) bool {
+	if strings.ContainsAny(u.Path, "@:") || strings.Contains(u.Fragment, "@") {
+		return true
+	}
+	for part := range strings.SplitSeq(u.RawQuery, "&") {
+		key, value, _ := strings.Cut(part, "=")
+		if strings.Contains(key, "@") || key != "username" && key != "password" && strings.Contains(value, "@") {
+			return true
+		}
+	}
+	return false
 }
 
 // Database is the database the DSN names, or the fallback.

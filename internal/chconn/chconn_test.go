@@ -20,6 +20,38 @@ func TestParseNamesWhatIsWrongAndHidesThePassword(t *testing.T) {
 	}
 }
 
+func TestParseNeverShowsPartOfAPasswordThatIsNotEncoded(t *testing.T) {
+	for _, dsn := range []string{
+		"clickhouse://u:77/et@127.0.0.1:1/d", // the port is a number, so that this is a URL
+		"clickhouse://u:77?et@127.0.0.1:1/d",
+		"clickhouse://u:77#et@127.0.0.1:1/d",
+		"http://u:77/et?x=1@127.0.0.1:1/d",
+		"http://u:77?a=et@127.0.0.1:1/d",
+		"http://u:xx@77/et@127.0.0.1:1/d",
+		"clickhouse://u:sec/et@127.0.0.1:1/d",
+		"clickhouse://u:%zz77et@127.0.0.1:1/d",
+	} {
+		_, err := Parse(dsn, "driftline")
+		require.ErrorContains(t, err, "must be URL-encoded", dsn)
+		for _, part := range []string{"77", "et@", "sec", "xx"} {
+			require.NotContains(t, err.Error(), part, dsn)
+		}
+	}
+}
+
+func TestParseTakesAnEncodedPassword(t *testing.T) {
+	for dsn, want := range map[string]string{
+		"clickhouse://u:s%2Fe%3Fc%23r%40e%3At%25@127.0.0.1:1/d":                  "s/e?c#r@e:t%",
+		"http://127.0.0.1:8123/d?username=u&password=s%2Fe@t&dial_timeout=200ms": "s/e@t",
+	} {
+		target, err := Parse(dsn, "driftline")
+		require.NoError(t, err, dsn)
+		require.Equal(t, "d", target.Database())
+		require.Equal(t, want, target.options.Auth.Password)
+		require.Equal(t, "u", target.options.Auth.Username)
+	}
+}
+
 func TestParseReadsTheDatabase(t *testing.T) {
 	target, err := Parse("clickhouse://u:p@h:9000/mine", "driftline")
 	require.NoError(t, err)
