@@ -3,6 +3,7 @@ package deploy
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
+
+	"driftline/detector"
 )
 
 func load(t *testing.T) *types.Project {
@@ -43,6 +46,49 @@ func TestComposeParsesAndMountsWhatExists(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, mounts, 4)
+}
+
+// What the compose file sets for the collector must be what the mounted config reads.
+func TestCollectorsEnvironmentIsReadByItsConfig(t *testing.T) {
+	text, err := os.ReadFile("../otelcol-config.yaml")
+	require.NoError(t, err)
+	collector := load(t).Services["collector"]
+	set := 0
+	for name := range collector.Environment {
+		if strings.HasPrefix(name, "DRIFTLINE_") {
+			require.Contains(t, string(text), "${env:"+name+":-", "the config does not read %s", name)
+			set++
+		}
+	}
+	for _, name := range []string{"CLICKHOUSE_ENDPOINT", "CLICKHOUSE_USERNAME", "CLICKHOUSE_PASSWORD", "OTLP_GRPC_ENDPOINT", "OTLP_HTTP_ENDPOINT", "QUEUE_DIR"} {
+		require.Contains(t, collector.Environment, "DRIFTLINE_"+name)
+	}
+	require.GreaterOrEqual(t, set, 6)
+	queue := *collector.Environment["DRIFTLINE_QUEUE_DIR"]
+	dockerfile, err := os.ReadFile("Dockerfile")
+	require.NoError(t, err)
+	require.Contains(t, string(dockerfile), "--chown=65532:65532 /out/queue "+queue+"\n", "the queue's folder belongs to nobody who runs there")
+}
+
+func TestDetectdsFlagsExist(t *testing.T) {
+	out, err := exec.Command("go", "run", "../cmd/detectd", "serve", "--help").CombinedOutput()
+	require.NoError(t, err, string(out))
+	for _, word := range load(t).Services["detectd"].Command {
+		if strings.HasPrefix(word, "--") {
+			require.Contains(t, string(out), word+" ")
+		}
+	}
+}
+
+func TestAlertmanagerGroupsByLabelsThatAlertsHave(t *testing.T) {
+	var config struct {
+		Route struct {
+			GroupBy []string `yaml:"group_by"`
+		}
+	}
+	read(t, "alertmanager/alertmanager.yml", &config)
+	require.NotEmpty(t, config.Route.GroupBy)
+	require.Subset(t, detector.LabelNames, config.Route.GroupBy)
 }
 
 func TestComposePublishesOnLoopbackOnly(t *testing.T) {

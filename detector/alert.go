@@ -90,6 +90,9 @@ func bounded(s string) string {
 	return s
 }
 
+// LabelNames are the labels an alert can have, all bounded in number and length.
+var LabelNames = []string{"alertname", "severity", "service", "agent", "kind", "target", "stream"}
+
 func labels(detection, severity string, s Slice) map[string]string {
 	out := map[string]string{"alertname": detection, "severity": severity, "service": bounded(s.Service)}
 	for k, v := range map[string]string{"agent": s.Agent, "kind": s.Kind, "target": s.Target, "stream": s.Stream} {

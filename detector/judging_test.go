@@ -12,3 +12,12 @@ func TestWorkOfNoKnownAgentIsNotJudged(t *testing.T) {
 	open.Agent = ""
 	require.Equal(t, []Slice{known}, settled([]Slice{open, known}))
 }
+
+func TestLabelNamesAreAllThatAlertsHave(t *testing.T) {
+	all := labels(P95Spread, "warning", Slice{Service: "s", Agent: "a", Kind: "k", Target: "t", Stream: "yes"})
+	names := make([]string, 0, len(all))
+	for name := range all {
+		names = append(names, name)
+	}
+	require.ElementsMatch(t, LabelNames, names)
+}

@@ -120,12 +120,14 @@ func runDemo(ctx context.Context, g *global, f *demoFlags, stdout, stderr io.Wri
 	progress("scenario %s, seed %d (repeat it with --seed %d)", f.scenario, f.seed, f.seed)
 	began := time.Now()
 	first := true
+	var seen []detector.Alert
 	d, err := demo.Play(ctx, demo.Options{
 		Scenario: sim.Scenario(f.scenario), Seed: f.seed, History: f.history, Play: f.play,
 		DataDir: dir, Engine: argv, Library: f.library, UIListen: freeIfTaken(f.ui, logger),
 		Alertmanagers: f.alertmanagers, Webhooks: f.webhooks, Now: time.Now(),
 		Progress: progress, Logger: logger, EngineLog: engineLog,
 		Transition: func(a detector.Alert) {
+			seen = append(seen, a)
 			if f.output == "table" {
 				printTransition(stdout, a)
 			}
@@ -135,6 +137,9 @@ func runDemo(ctx context.Context, g *global, f *demoFlags, stdout, stderr io.Wri
 			}
 		},
 	})
+	if ctx.Err() != nil {
+		return errors.Join(errors.New("interrupted before the scenario was played to its end"), printOutcome(stdout, f.output, seen))
+	}
 	if err != nil {
 		return err
 	}
@@ -161,7 +166,11 @@ func printTransition(w io.Writer, a detector.Alert) {
 	if a.State == detector.Pending {
 		return
 	}
-	fmt.Fprintf(w, "%s  %-9s %-17s %s\n", a.At.UTC().Format("15:04:05"), a.State, a.Detection, a.Annotations["summary"])
+	state := a.State
+	if a.State == detector.Firing {
+		state = a.Severity
+	}
+	fmt.Fprintf(w, "%s  %-9s %-17s %s\n", a.At.UTC().Format("15:04:05"), state, a.Detection, a.Annotations["summary"])
 	if a.State == detector.Firing {
 		fmt.Fprintf(w, "          %s\n", a.Annotations["description"])
 	}
@@ -171,6 +180,7 @@ func printTransition(w io.Writer, a detector.Alert) {
 func printOutcome(w io.Writer, output string, transitions []detector.Alert) error {
 	first504 := demo.First504(transitions)
 	enc := json.NewEncoder(w)
+	told := map[string]bool{}
 	for _, a := range transitions {
 		l := demo.NewLine(a, first504)
 		if output == "json" {
@@ -179,7 +189,8 @@ func printOutcome(w io.Writer, output string, transitions []detector.Alert) erro
 			}
 			continue
 		}
-		if a.State == detector.Firing && l.LeadSeconds != nil && a.Detection != detector.Alert504 {
+		if a.State == detector.Firing && l.LeadSeconds != nil && a.Detection != detector.Alert504 && !told[a.Fingerprint] {
+			told[a.Fingerprint] = true
 			fmt.Fprintf(w, "lead of %s on %s: %s before the 504 alert\n", a.Detection, a.Slice,
 				time.Duration(*l.LeadSeconds*float64(time.Second)).Round(time.Second))
 		}
