@@ -18,6 +18,11 @@ func (o Options) Validate() error {
 			errs = append(errs, fmt.Errorf("--external-url %q: want http://host:port or https://host:port with an optional path", o.ExternalURL))
 		}
 	}
+	if host, _, err := net.SplitHostPort(o.UIListen); err == nil && o.ExternalURL == "" {
+		if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+			errs = append(errs, fmt.Errorf("--external-url: is needed with --ui-listen %s, or links in alerts name no host; give the URL under which people reach the UI", o.UIListen))
+		}
+	}
 	for _, host := range o.AllowedHosts {
 		if host == "" || strings.ContainsAny(host, "/ :") {
 			errs = append(errs, fmt.Errorf("--allowed-host %q: want a bare host name such as driftline.example.com", host))
