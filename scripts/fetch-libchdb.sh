@@ -43,7 +43,7 @@ if [ -f "$library" ] && [ -f "$record" ] && [ "$(head -n 1 "$record")" = "$want"
 fi
 
 command -v npm >/dev/null 2>&1 || fail "npm is not in PATH: install Node.js with npm (Debian: apt-get install npm), then run this again"
-command -v openssl >/dev/null 2>&1 || fail "openssl is not in PATH: install it (Debian: apt-get install openssl), then run this again"
+command -v node >/dev/null 2>&1 || fail "node is not in PATH: install Node.js with npm (Debian: apt-get install nodejs npm), then run this again"
 
 mkdir -p "$target" || fail "cannot create $target: check its permissions"
 work=$(mktemp -d "$target/fetch.XXXXXX") || fail "cannot write to $target: check its permissions"
@@ -62,7 +62,7 @@ for f in "$work"/*.tgz; do
 done
 [ -n "$tarball" ] || fail "npm pack left no tarball; this npm ($(npm --version)) may be too old: install npm 8 or newer"
 
-got=sha512-$(openssl dgst -sha512 -binary "$tarball" | openssl base64 -A)
+got=sha512-$(node -e 'const h = require("crypto").createHash("sha512"); require("fs").createReadStream(process.argv[1]).on("data", d => h.update(d)).on("end", () => console.log(h.digest("base64")))' "$tarball")
 [ "$got" = "$integrity" ] || fail "the tarball's integrity is $got, pinned is $integrity: nothing was installed; a proxy or registry mirror may have changed it"
 
 tar -xzf "$tarball" -C "$work" package/libchdb.so || fail "cannot unpack the library: is the disk full? 600 MB are needed in $target"

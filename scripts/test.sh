@@ -12,7 +12,6 @@ need python3 "Debian: python3 python3-venv"
 if command -v python3 >/dev/null 2>&1 && ! python3 -c 'import venv, ensurepip' >/dev/null 2>&1; then
   missing+=("python3's modules venv and ensurepip (Debian: python3-venv)")
 fi
-need openssl "Debian: openssl"
 need prometheus-alertmanager "Debian: prometheus-alertmanager"
 need chromium "Debian: chromium"
 if ((${#missing[@]})); then
