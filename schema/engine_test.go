@@ -210,7 +210,7 @@ func TestAStaleLockIsBrokenOnceAndAFreshOneIsNot(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, held, "a release frees one's own lock only")
 
-	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	short, cancel := context.WithTimeout(ctx, 4*time.Second)
 	defer cancel()
 	_, err = acquire(short, conn, o, log)
 	require.ErrorIs(t, err, context.DeadlineExceeded)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -61,7 +62,7 @@ func newStandalone(g *global) *cobra.Command {
 	a := &alerting{}
 	s := &storage{}
 	var o standalone.Options
-	var memoryMiB int64
+	var memoryMiB, ownMemoryMiB int64
 	c := &cobra.Command{
 		Use:   "standalone",
 		Short: "Run everything in one process: OTLP, storage, detection, UI",
@@ -73,13 +74,16 @@ spans queue meanwhile.`,
   OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 your-agent`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			var errs [2]error
+			var errs [3]error
+			if ownMemoryMiB < 64 || ownMemoryMiB > math.MaxInt64>>20 {
+				errs[2] = fmt.Errorf("--memory-mib %d: want 64 or more", ownMemoryMiB)
+			}
 			o.Daemon, errs[0] = a.options(g)
 			o.Logger = o.Daemon.Logger
 			s.dsn = "http://127.0.0.1/" + schema.DefaultDatabase
 			_, o.Schema, errs[1] = s.target()
 			o.EngineMemoryBytes = min(max(memoryMiB, -1), math.MaxInt64>>20) << 20
-			err := usage(errs[0], errs[1], o.Validate())
+			err := usage(errs[0], errs[1], errs[2], o.Validate())
 			if err != nil {
 				return err
 			}
@@ -87,6 +91,9 @@ spans queue meanwhile.`,
 				return err
 			}
 			o.EngineLog = os.Stderr
+			if os.Getenv("GOMEMLIMIT") == "" {
+				debug.SetMemoryLimit(ownMemoryMiB << 20)
+			}
 			return standalone.Run(c.Context(), o, func(i standalone.Info) {
 				fmt.Fprintf(c.OutOrStdout(), "driftline is up\n  OTLP gRPC   %s\n  OTLP HTTP   http://%s\n  UI          %s\n  ClickHouse  http://%s\n  data        %s\n",
 					i.OTLPGRPC, i.OTLPHTTP, i.UI, i.ClickHouse, o.DataDir)
@@ -101,6 +108,7 @@ spans queue meanwhile.`,
 	fs.StringVar(&o.Collector.OTLPHTTP, "otlp-http", "127.0.0.1:4318", "address of OTLP over HTTP")
 	fs.StringVar(&o.EngineListen, "engine-listen", "127.0.0.1:0", "address of the engine's ClickHouse endpoint; port 0 takes a free one")
 	fs.Int64Var(&memoryMiB, "engine-memory-mib", 1024, "memory limit of the engine in MiB")
+	fs.Int64Var(&ownMemoryMiB, "memory-mib", 1024, "soft memory limit of this process in MiB, near which it collects garbage harder; GOMEMLIMIT goes before it")
 	fs.StringToStringVar(&s.ttl, "ttl-days", nil, "retention in days by key, as in detectd migrate")
 	return c
 }
