@@ -12,6 +12,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"golang.org/x/sync/errgroup"
 )
 
 // Config sets up a [Job]. The zero value of a field means its default.
@@ -156,20 +157,27 @@ func (j *Job) run(ctx context.Context, now time.Time, from cursor) (Stats, error
 	next := from
 	oldest := now.Add(-j.cfg.MaxAge)
 	seen := map[pair]mark{}
+	group, groupCtx := parallelTiers(ctx)
 	for _, t := range tables {
 		work, err := j.work(ctx, t, t.dirty(j.cfg.Database), from.StoredAtMS, &next.StoredAtMS, oldest, j.seen, seen, &st)
 		if err != nil {
-			return st, err
+			return st, errors.Join(err, group.Wait())
 		}
 		for _, service := range sortedKeys(work) {
 			for chunk := range chunks(work[service]) {
-				if err := j.tier(ctx, service, chunk, 60, "minutes", t.versions1m, t.insert1m, t.zero1m); err != nil {
-					return st, fmt.Errorf("roll up %d minutes of %s of service %q: %w", len(chunk), t.base, service, err)
-				}
+				group.Go(func() error {
+					if err := j.tier(groupCtx, service, chunk, 60, "minutes", t.versions1m, t.insert1m, t.zero1m); err != nil {
+						return fmt.Errorf("roll up %d minutes of %s of service %q: %w", len(chunk), t.base, service, err)
+					}
+					return nil
+				})
 			}
 			st.DirtyMinutes += len(work[service])
 			st.Touched[service] = append(st.Touched[service], work[service]...)
 		}
+	}
+	if err := group.Wait(); err != nil {
+		return st, err
 	}
 	for service, minutes := range st.Touched {
 		slices.Sort(minutes)
@@ -194,23 +202,39 @@ func (j *Job) run(ctx context.Context, now time.Time, from cursor) (Stats, error
 	return st, nil
 }
 
+// parallelTiers runs the statements of different services and tables side by side: they
+// write different cells, and most of their time is the server's planning of them.
+func parallelTiers(ctx context.Context) (*errgroup.Group, context.Context) {
+	const atOnce = 3
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	return group, ctx
+}
+
 // hours computes the hours whose minutes were written since the last time.
 func (j *Job) hours(ctx context.Context, from cursor, next *cursor, oldest time.Time, st *Stats) error {
 	seen := map[pair]mark{}
+	group, groupCtx := parallelTiers(ctx)
 	for _, t := range tables {
 		var tooOld Stats // already counted by the minute
 		work, err := j.work(ctx, t, t.dirtyHours(j.cfg.Database), from.HourStoredAtMS, &next.HourStoredAtMS, oldest, j.seenHours, seen, &tooOld)
 		if err != nil {
-			return err
+			return errors.Join(err, group.Wait())
 		}
 		for _, service := range sortedKeys(work) {
 			for chunk := range chunks(work[service]) {
-				if err := j.tier(ctx, service, chunk, 3600, "hours", t.versions1h, t.insert1h, t.zero1h); err != nil {
-					return fmt.Errorf("roll up %d hours of %s of service %q: %w", len(chunk), t.base, service, err)
-				}
+				group.Go(func() error {
+					if err := j.tier(groupCtx, service, chunk, 3600, "hours", t.versions1h, t.insert1h, t.zero1h); err != nil {
+						return fmt.Errorf("roll up %d hours of %s of service %q: %w", len(chunk), t.base, service, err)
+					}
+					return nil
+				})
 			}
 			st.DirtyHours += len(work[service])
 		}
+	}
+	if err := group.Wait(); err != nil {
+		return err
 	}
 	j.seenHours = seen
 	return nil

@@ -38,7 +38,7 @@ func play(t *testing.T, scenario sim.Scenario) *Demo {
 	require.NoError(t, err)
 	began := time.Now()
 	d, err := Play(context.Background(), Options{
-		Scenario: scenario, Seed: seed(t), History: 90 * time.Minute, Play: 18 * time.Minute,
+		Scenario: scenario, Seed: seed(t), History: 80 * time.Minute, Play: 17 * time.Minute,
 		DataDir: t.TempDir(), Engine: []string{engine}, UIListen: "127.0.0.1:0", Now: time.Now(),
 		Progress: t.Logf,
 		Transition: func(a detector.Alert) {
