@@ -3,6 +3,7 @@ package schema
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -33,28 +34,57 @@ type Table struct {
 	ShardBy string
 }
 
-// Tables lists the base tables of Version in the order they are created.
-func Tables() []Table {
+// Tables lists the base tables of Version in the order they are created, with the columns
+// and settings that later steps gave them.
+func Tables() []Table { return tablesUpTo(Version) }
+
+func tablesUpTo(last uint32) []Table {
 	var out []Table
 	o := Options{}.withDefaults()
-	for version := uint32(1); version <= Version; version++ {
+	for version := uint32(1); version <= last; version++ {
 		for _, obj := range versions[version] {
-			if obj.shardBy == "" {
-				continue
+			var err error
+			switch {
+			case obj.isTable():
+				var table Table
+				table, err = parseTable(o.mustRender(version, obj))
+				table.Name, table.TTLKey, table.ShardBy = obj.name, obj.ttl, obj.shardBy
+				out = append(out, table)
+			case obj.alters != "":
+				err = alterParsed(out, obj, o.mustRender(version, obj))
 			}
-			text, err := o.render(obj.name, source(version, obj.name))
-			if err != nil {
-				panic(err) // a template in the binary is broken; TestTemplatesRender shows it first
-			}
-			table, err := parseTable(text)
 			if err != nil {
 				panic(err)
 			}
-			table.Name, table.TTLKey, table.ShardBy = obj.name, obj.ttl, obj.shardBy
-			out = append(out, table)
 		}
 	}
 	return out
+}
+
+func alterParsed(tables []Table, obj object, text string) error {
+	at := slices.IndexFunc(tables, func(t Table) bool { return t.Name == obj.alters })
+	if at < 0 {
+		return fmt.Errorf("schema: %s alters %s, which no earlier step creates", obj.name, obj.alters)
+	}
+	commands, err := parseCommands(text)
+	if err != nil {
+		return err
+	}
+	for _, c := range commands {
+		if err := c.apply(&tables[at]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mustRender panics if a template in the binary is broken; TestTemplatesRender shows it first.
+func (o Options) mustRender(version uint32, obj object) string {
+	text, err := o.render(obj.name, source(version, obj.name))
+	if err != nil {
+		panic(err)
+	}
+	return text
 }
 
 // Columns lists the columns of a base table in the order of the DDL, or nil if there is no
@@ -68,21 +98,23 @@ func Columns(table string) []Column {
 	return nil
 }
 
-// Views lists the views of Version with the text of their SELECT.
+// Views lists the views of Version with the text of their SELECT, each as the last step
+// that defines it does.
 func Views() []View {
 	var out []View
 	o := Options{}.withDefaults()
 	for version := uint32(1); version <= Version; version++ {
 		for _, obj := range versions[version] {
-			if obj.shardBy != "" {
+			if !obj.isView() {
 				continue
 			}
-			text, err := o.render(obj.name, source(version, obj.name))
-			if err != nil {
-				panic(err)
+			_, query, _ := strings.Cut(o.mustRender(version, obj), " AS\n")
+			view := View{Name: obj.name, Select: query}
+			if at := slices.IndexFunc(out, func(v View) bool { return v.Name == obj.name }); at >= 0 {
+				out[at] = view
+				continue
 			}
-			_, query, _ := strings.Cut(text, " AS\n")
-			out = append(out, View{Name: obj.name, Select: query})
+			out = append(out, view)
 		}
 	}
 	return out
@@ -98,6 +130,14 @@ var (
 	columnLine = regexp.MustCompile(`^(\w+) (.+?)(?: DEFAULT (.+?))?(?: CODEC\((.+)\))?$`)
 	clause     = regexp.MustCompile(`(?m)^(ENGINE =|PARTITION BY|ORDER BY|TTL|SETTINGS) (.+)$`)
 )
+
+func parseColumn(line string) (Column, error) {
+	m := columnLine.FindStringSubmatch(line)
+	if m == nil {
+		return Column{}, fmt.Errorf("schema: cannot read column %q", line)
+	}
+	return Column{Name: m[1], Type: m[2], Default: m[3], Codec: m[4]}, nil
+}
 
 // parseTable reads the project's own style of DDL: one column a line, one clause a line.
 func parseTable(text string) (Table, error) {
@@ -115,11 +155,11 @@ func parseTable(text string) (Table, error) {
 		if strings.HasPrefix(line, "INDEX ") {
 			continue
 		}
-		m := columnLine.FindStringSubmatch(line)
-		if m == nil {
-			return t, fmt.Errorf("schema: cannot read column line %q", line)
+		column, err := parseColumn(line)
+		if err != nil {
+			return t, err
 		}
-		t.Columns = append(t.Columns, Column{Name: m[1], Type: m[2], Default: m[3], Codec: m[4]})
+		t.Columns = append(t.Columns, column)
 	}
 	for _, m := range clause.FindAllStringSubmatch(tail, -1) {
 		switch m[1] {

@@ -54,15 +54,7 @@ func TestTheEngineSeesTheColumnsThatThePackageStates(t *testing.T) {
 	ctx, conn, o := fresh(t)
 	require.NoError(t, Up(ctx, conn, o, nil))
 	for _, table := range Tables() {
-		rows, err := conn.Query(ctx, "SELECT name, type, default_expression FROM system.columns WHERE database = ? AND table = ? ORDER BY position", o.Database, table.Name)
-		require.NoError(t, err)
-		var got []Column
-		for rows.Next() {
-			var c Column
-			require.NoError(t, rows.Scan(&c.Name, &c.Type, &c.Default))
-			got = append(got, c)
-		}
-		require.NoError(t, rows.Err())
+		got := engineColumns(t, conn, o.Database, table.Name)
 		var want []Column
 		for _, c := range table.Columns {
 			c.Codec = ""
@@ -70,6 +62,21 @@ func TestTheEngineSeesTheColumnsThatThePackageStates(t *testing.T) {
 		}
 		require.Equal(t, want, got, table.Name)
 	}
+}
+
+// engineColumns reads a table's columns, without codecs, from the engine.
+func engineColumns(t *testing.T, conn driver.Conn, database, table string) (out []Column) {
+	t.Helper()
+	rows, err := conn.Query(context.Background(), "SELECT name, type, default_expression FROM system.columns WHERE database = ? AND table = ? ORDER BY position", database, table)
+	require.NoError(t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var c Column
+		require.NoError(t, rows.Scan(&c.Name, &c.Type, &c.Default))
+		out = append(out, c)
+	}
+	require.NoError(t, rows.Err())
+	return out
 }
 
 func TestTenAtOnceApplyEachStepOnce(t *testing.T) {

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"fmt"
 	"log/slog"
 	"reflect"
 	"strings"
@@ -35,17 +36,23 @@ func TestTemplatesRender(t *testing.T) {
 }
 
 func TestEveryTemplateIsListedOnce(t *testing.T) {
-	entries, err := files.ReadDir("sql/0001")
+	folders, err := files.ReadDir("sql")
 	require.NoError(t, err)
-	listed := map[string]bool{}
-	for _, obj := range versions[1] {
-		require.False(t, listed[obj.name], obj.name)
-		listed[obj.name] = true
+	require.Len(t, folders, Version)
+	require.Len(t, versions, Version)
+	for version, objects := range versions {
+		entries, err := files.ReadDir(fmt.Sprintf("sql/%04d", version))
+		require.NoError(t, err)
+		listed := map[string]bool{}
+		for _, obj := range objects {
+			require.False(t, listed[obj.name], obj.name)
+			listed[obj.name] = true
+		}
+		for _, e := range entries {
+			require.True(t, listed[strings.TrimSuffix(e.Name(), ".sql")], "%s is in no version's list", e.Name())
+		}
+		require.Len(t, entries, len(listed))
 	}
-	for _, e := range entries {
-		require.True(t, listed[strings.TrimSuffix(e.Name(), ".sql")], "%s is in no version's list", e.Name())
-	}
-	require.Len(t, entries, len(listed))
 }
 
 // typeOf is the column type that a field of the contract must have.
@@ -101,7 +108,9 @@ func TestEveryTableSaysItsRetention(t *testing.T) {
 	}
 	steps, err := Steps(Options{TTLDays: ttl})
 	require.NoError(t, err)
-	for i, obj := range versions[1] {
+	objects := allObjects()
+	require.Len(t, steps, len(objects))
+	for i, obj := range objects {
 		m := ttlInDDL.FindStringSubmatch(steps[i].Statements[0])
 		if obj.ttl == "" {
 			require.Nil(t, m, obj.name)
@@ -110,6 +119,14 @@ func TestEveryTableSaysItsRetention(t *testing.T) {
 		require.NotNil(t, m, obj.name)
 		require.EqualValues(t, ttl[obj.ttl], atoi(t, m[2]), obj.name)
 	}
+}
+
+// allObjects lists the objects of all versions in the order of Steps.
+func allObjects() (out []object) {
+	for version := uint32(1); version <= Version; version++ {
+		out = append(out, versions[version]...)
+	}
+	return out
 }
 
 func atoi(t *testing.T, s string) (n int) {

@@ -1,0 +1,67 @@
+package schema
+
+// object is one step of a version. Its template is sql/<version>/<name>.sql.
+type object struct {
+	// name is the table's or view's; for a change of a table it is any name that says what
+	// changes, such as "operations_add_tenant".
+	name string
+	// shardBy is the Distributed table's sharding expression; empty for views and changes.
+	// All revisions of a key must come to one shard, so it is a function of the key alone.
+	shardBy string
+	// ttl is the key of the table's retention; empty when it has none or is no new table.
+	ttl string
+	// alters is the base table that the template's commands change; empty for new tables and
+	// views. The template holds one ALTER command a line, each of which is safe to repeat:
+	// ADD COLUMN IF NOT EXISTS, MODIFY COLUMN, ADD INDEX IF NOT EXISTS, MODIFY SETTING. A view
+	// keeps the columns it was created with, so the view over the table follows as a step of
+	// the same version, with CREATE OR REPLACE VIEW.
+	alters string
+}
+
+func (o object) isTable() bool { return o.shardBy != "" }
+func (o object) isView() bool  { return o.shardBy == "" && o.alters == "" }
+
+// versions lists each version's objects in the order they are applied: a view after the
+// table it reads. Applied versions are frozen; what changes comes as a new version.
+var versions = map[uint32][]object{
+	1: version1,
+	2: version2,
+}
+
+// version1 has shipped and does not change.
+var version1 = []object{
+	{name: "requests_base", shardBy: "cityHash64(trace_id)", ttl: TTLRequests},
+	{name: "requests"},
+	{name: "operations_base", shardBy: "cityHash64(trace_id)", ttl: TTLOperations},
+	{name: "operations"},
+	{name: "attempts_base", shardBy: "cityHash64(trace_id)", ttl: TTLAttempts},
+	{name: "attempts"},
+	{name: "segments_base", shardBy: "cityHash64(trace_id)", ttl: TTLSegments},
+	{name: "segments"},
+	{name: "open_requests_base", shardBy: "cityHash64(trace_id)", ttl: TTLOpenRequests},
+	{name: "open_requests"},
+	{name: "spans_base", shardBy: "cityHash64(trace_id)", ttl: TTLSpans},
+	{name: "spans"},
+	{name: "rollup_requests_1m_base", shardBy: "cityHash64(service_name, minute)", ttl: TTLRollup1m},
+	{name: "rollup_requests_1m"},
+	{name: "rollup_requests_1h_base", shardBy: "cityHash64(service_name, minute)", ttl: TTLRollup1h},
+	{name: "rollup_requests_1h"},
+	{name: "rollup_operations_1m_base", shardBy: "cityHash64(service_name, minute)", ttl: TTLRollup1m},
+	{name: "rollup_operations_1m"},
+	{name: "rollup_operations_1h_base", shardBy: "cityHash64(service_name, minute)", ttl: TTLRollup1h},
+	{name: "rollup_operations_1h"},
+	{name: "rollup_attempts_1m_base", shardBy: "cityHash64(service_name, minute)", ttl: TTLRollup1m},
+	{name: "rollup_attempts_1m"},
+	{name: "rollup_attempts_1h_base", shardBy: "cityHash64(service_name, minute)", ttl: TTLRollup1h},
+	{name: "rollup_attempts_1h"},
+	{name: "alerts_base", shardBy: "cityHash64(fingerprint)", ttl: TTLAlerts},
+	{name: "alerts"},
+	{name: "detector_state_base", shardBy: "cityHash64(key)"},
+	{name: "detector_state"},
+}
+
+// version2 may change until it ships: add a template to sql/0002 and a line here.
+var version2 = []object{
+	{name: "otel_traces"},
+	{name: "otel_traces_trace_id_ts"},
+}
