@@ -2,16 +2,6 @@ package server
 
 import "strings"
 
-// streamable lists the formats whose pieces can be written one after another: the engine formats each piece as a
-// document of its own, so formats with a head, a tail or separators between rows must be made in one go.
-var streamable = map[string]bool{
-	"TabSeparated": true, "TSV": true, "TabSeparatedRaw": true, "TSVRaw": true, "Raw": true,
-	"CSV": true, "TSKV": true, "LineAsString": true, "RawBLOB": true,
-	"JSONEachRow": true, "JSONLines": true, "NDJSON": true, "JSONStringsEachRow": true,
-	"JSONCompactEachRow": true, "JSONCompactStringsEachRow": true,
-	"RowBinary": true, "Native": true, "MsgPack": true,
-}
-
 // contentType returns the media type of a format, as ClickHouse names it.
 func contentType(format string) string {
 	switch {

@@ -105,11 +105,8 @@ func encoder(w io.Writer, name string) io.WriteCloser {
 	return e
 }
 
-// Write sends result bytes, with the head before the first ones.
+// Write sends result bytes after the head.
 func (r *reply) Write(p []byte) (int, error) {
-	if !r.started {
-		r.start(chdb.Stats{}, false)
-	}
 	if r.frames == nil {
 		return r.out.Write(p)
 	}

@@ -2,8 +2,7 @@ package server
 
 import (
 	"bufio"
-	"compress/gzip"
-	"compress/zlib"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,8 @@ import (
 	"github.com/ClickHouse/ch-go/compress"
 	"github.com/andybalholm/brotli"
 	"github.com/google/uuid"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
 
@@ -37,8 +38,10 @@ type request struct {
 	readonly bool
 
 	statement statement
-	// data are the rows of an insert; nil for other statements.
+	// data are the rows of an insert; nil for other statements. It may be a [frameReader], which hands out whole frames.
 	data io.Reader
+	// release, if not nil, gives back what reading the body took; it is called when nothing reads data any more.
+	release func()
 
 	format         string
 	nativeRevision uint64
@@ -158,9 +161,20 @@ func (req *request) readStatement(r *http.Request, q url.Values) error {
 	if err != nil {
 		return err
 	}
+	if frames, ok := body.(*frameReader); ok {
+		req.release = frames.release
+	}
 	text := q.Get("query")
 	if text != "" {
 		text += "\n"
+		// The usual insert has its whole statement there, and a body of nothing but data, which then need not pass through here.
+		if st := analyse([]byte(text)); st.dataClause {
+			req.statement, req.data = st, body
+			if rest := text[st.dataOffset:]; rest != "" {
+				req.data = io.MultiReader(strings.NewReader(rest), body)
+			}
+			return req.refuseStatement()
+		}
 	}
 	source := bufio.NewReaderSize(io.MultiReader(strings.NewReader(text), body), max(headBytes, len(text)+16))
 	head, err := source.Peek(max(headBytes, len(text)))
@@ -179,7 +193,7 @@ func (req *request) readStatement(r *http.Request, q url.Values) error {
 		}
 		st = analyse(whole)
 		if st.insertData {
-			source = bufio.NewReader(strings.NewReader(string(whole)))
+			source = bufio.NewReader(bytes.NewReader(whole))
 		}
 	}
 	req.statement = st
@@ -244,26 +258,15 @@ func requestBody(r *http.Request, decompress bool) (io.Reader, error) {
 		return nil, bodyError(err)
 	}
 	if decompress {
-		body = &framedReader{compress.NewReader(body)}
+		return newFrameReader(body), nil
 	}
 	return body, nil
 }
 
-// framedReader gives the frame reader's end of input its plain form, which the standard library compares by identity.
-type framedReader struct{ r *compress.Reader }
-
-func (f *framedReader) Read(p []byte) (int, error) {
-	n, err := f.r.Read(p)
-	if errors.Is(err, io.EOF) {
-		err = io.EOF
-	}
-	return n, err
-}
-
 func bodyError(err error) error {
-	var corrupt *compress.CorruptedDataErr
-	if errors.As(err, &corrupt) {
-		return &chdb.Error{Code: 40, Name: "CHECKSUM_DOESNT_MATCH", Message: "The body's compressed frames are damaged: " + err.Error()}
+	var e *chdb.Error
+	if errors.As(err, &e) {
+		return e
 	}
 	return &chdb.Error{Code: codeCannotReadAllData, Name: "CANNOT_READ_ALL_DATA", Message: "The body ended early or is damaged: " + err.Error()}
 }

@@ -50,7 +50,7 @@ func (s *Server) prepare(conn *chdb.Conn, req *request, token string) error {
 		}
 	}
 	var b strings.Builder
-	b.WriteString("SET log_comment = " + quoteText(strings.TrimSpace(req.userComment+" driftline:"+token)))
+	b.WriteString("SET log_comment = " + quoteText(strings.TrimSpace(req.userComment+" query_id="+req.queryID+" driftline:"+token)))
 	for _, set := range req.settings {
 		b.WriteString(", " + set.name + " = " + quoteText(set.value))
 	}
@@ -109,74 +109,137 @@ func (s *Server) query(ctx context.Context, conn *chdb.Conn, req *request, rep *
 		return refuse("several statements in one request are not supported: send them one by one")
 	}
 	selects := req.statement.keyword == "SELECT" || req.statement.keyword == "WITH" || req.statement.keyword == "FROM"
-	if what.Class == chdb.ReadOnly && selects && streamable[req.format] && !req.waitEnd {
-		return s.stream(ctx, conn, req, rep)
+	if what.Class == chdb.ReadOnly && selects && !req.waitEnd {
+		if j := newJoiner(req.format); j != nil && joinable(j, req.statement.sql, req.settings) {
+			return s.stream(ctx, conn, req, rep, j)
+		}
 	}
+	return s.whole(ctx, conn, req, rep)
+}
+
+// whole runs a statement whose result is held until it is complete.
+func (s *Server) whole(_ context.Context, conn *chdb.Conn, req *request, rep *reply) error {
 	r, err := conn.Query(req.statement.sql, req.format, req.params)
 	if err != nil {
 		return err
 	}
 	defer r.Destroy()
-	pieces := [][]byte{r.Bytes()}
+	ended := len(r.Bytes()) == 0
 	next := func() ([]byte, error) {
-		if len(pieces) == 0 || len(pieces[0]) == 0 {
+		if ended {
 			return nil, io.EOF
 		}
-		piece := pieces[0]
-		pieces = nil
-		return piece, nil
+		ended = true
+		return r.Bytes(), nil
 	}
-	if len(r.Bytes()) > 0 {
-		rep.start(r.Stats(), false)
-	}
-	return s.send(req, rep, next, r.Stats())
+	return s.send(req, rep, next, func() chdb.Stats { return r.Stats() })
 }
 
-func (s *Server) stream(ctx context.Context, conn *chdb.Conn, req *request, rep *reply) error {
-	st, err := conn.Stream(req.statement.sql, req.format, req.params)
-	if err != nil {
+// stream sends a result while it is made. The counters in its head are those of the first piece.
+func (s *Server) stream(ctx context.Context, conn *chdb.Conn, req *request, rep *reply, j joiner) error {
+	p := &pieces{server: s, ctx: ctx, joiner: j, begun: rep.begun}
+	var err error
+	if p.stream, err = conn.Stream(req.statement.sql, req.format, req.params); err != nil {
 		return err
 	}
-	defer st.Close()
-	var current *chdb.Result
-	defer func() {
-		if current != nil {
-			current.Destroy()
-		}
-	}()
+	first, err := p.next()
+	if _, plain := j.(plainJoiner); errors.Is(err, io.EOF) && !plain {
+		// Nothing was there to have a head, which an empty result in this format has too.
+		p.close()
+		return s.whole(ctx, conn, req, rep)
+	}
+	defer p.close()
 	next := func() ([]byte, error) {
-		if current != nil {
-			current.Destroy()
-			current = nil
+		if first != nil || err != nil {
+			b, e := first, err
+			first, err = nil, nil
+			return b, e
 		}
-		if ctx.Err() != nil {
-			return nil, errClientGone
+		return p.next()
+	}
+	return s.send(req, rep, next, func() chdb.Stats { return p.stats })
+}
+
+// pieces are a streamed result's parts.
+type pieces struct {
+	server  *Server
+	ctx     context.Context
+	stream  *chdb.Stream
+	joiner  joiner
+	begun   time.Time
+	current *chdb.Result
+	parts   [][]byte
+	stats   chdb.Stats
+	ended   bool
+	any     bool
+}
+
+// next returns the next part, valid until the next call; io.EOF after the last.
+func (p *pieces) next() ([]byte, error) {
+	for len(p.parts) == 0 {
+		if p.ended {
+			return nil, io.EOF
 		}
-		piece, err := st.Next()
+		if p.current != nil {
+			p.current.Destroy()
+			p.current = nil
+		}
+		if p.ctx.Err() != nil {
+			return nil, context.Cause(p.ctx)
+		}
+		piece, err := p.stream.Next()
 		if err != nil {
 			return nil, err
 		}
 		if piece == nil {
+			p.ended = true
+			if !p.any {
+				return nil, io.EOF
+			}
+			if end := p.joiner.end(totals{p.stats.StorageRows, p.stats.StorageBytes, time.Since(p.begun)}); end != nil {
+				return end, nil
+			}
 			return nil, io.EOF
 		}
-		current = piece
-		return piece.Bytes(), nil
+		p.current, p.any = piece, true
+		stats := piece.Stats()
+		p.stats.ResultRows += stats.ResultRows
+		p.stats.ResultBytes += stats.ResultBytes
+		p.stats.StorageRows += stats.StorageRows
+		p.stats.StorageBytes += stats.StorageBytes
+		if p.parts, err = p.joiner.piece(piece.Bytes(), stats.ResultRows); err != nil {
+			return nil, err
+		}
 	}
-	return s.send(req, rep, next, chdb.Stats{})
+	part := p.parts[0]
+	p.parts = p.parts[1:]
+	return part, nil
+}
+
+// close ends the statement in the engine if it still runs.
+func (p *pieces) close() {
+	if p.current != nil {
+		p.current.Destroy()
+		p.current = nil
+	}
+	p.stream.Close()
 }
 
 // send writes the pieces out, in new frames where the client asked for them.
-func (s *Server) send(req *request, rep *reply, next func() ([]byte, error), stats chdb.Stats) error {
+func (s *Server) send(req *request, rep *reply, next func() ([]byte, error), stats func() chdb.Stats) error {
 	if req.format == "Native" && req.nativeRevision > 0 {
 		next = newReframer(next, req.nativeRevision).block
 	}
 	for {
 		piece, err := next()
 		if errors.Is(err, io.EOF) {
-			return rep.finish(stats)
+			return rep.finish(stats())
 		}
 		if err != nil {
 			return err
+		}
+		if !rep.started {
+			rep.start(stats(), false)
 		}
 		if _, err := rep.Write(piece); err != nil {
 			return fmt.Errorf("%w: %w", errClientGone, err)
@@ -188,29 +251,40 @@ func (s *Server) send(req *request, rep *reply, next func() ([]byte, error), sta
 // pieceBuffers holds the buffers between bodies and the engine.
 var pieceBuffers = sync.Pool{New: func() any { b := make([]byte, 1<<20); return &b }}
 
+// pieceReader is a body that already lies in memory in large pieces.
+type pieceReader interface {
+	next() ([]byte, error)
+}
+
 func (s *Server) insert(ctx context.Context, conn *chdb.Conn, req *request, rep *reply) error {
 	ins, err := conn.Insert(req.statement.sql, req.format, req.params)
 	if err != nil {
 		return err
 	}
 	defer ins.Close()
-	buffer := pieceBuffers.Get().(*[]byte)
-	defer pieceBuffers.Put(buffer)
+	pieces, ok := req.data.(pieceReader)
+	if !ok {
+		buffer := pieceBuffers.Get().(*[]byte)
+		defer pieceBuffers.Put(buffer)
+		pieces = &filler{req.data, *buffer, false}
+	}
 	var received uint64
-	for ended := false; !ended; {
-		n, err := fill(req.data, *buffer)
-		if err != nil && err != io.EOF {
+	for {
+		piece, err := pieces.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
 			// The body is not whole: nothing of it may be committed.
 			return bodyError(err)
 		}
-		ended = err == io.EOF
-		received += uint64(n)
-		if failure := ins.Append((*buffer)[:n]); failure != nil {
+		received += uint64(len(piece))
+		if failure := ins.Append(piece); failure != nil {
 			return s.insertFailure(ins, failure)
 		}
 	}
 	if ctx.Err() != nil {
-		return errClientGone
+		return context.Cause(ctx)
 	}
 	stats, err := ins.Done()
 	if err != nil {
@@ -222,18 +296,29 @@ func (s *Server) insert(ctx context.Context, conn *chdb.Conn, req *request, rep 
 	return rep.finish(stats)
 }
 
-// fill reads until the buffer is full. Unlike io.ReadFull it keeps a body's plain end (io.EOF) apart from one that broke
-// off (io.ErrUnexpectedEOF), which must not be committed.
-func fill(r io.Reader, buffer []byte) (int, error) {
+// filler makes large pieces of a body's reads. Unlike io.ReadFull it keeps a body's plain end (io.EOF) apart from one that
+// broke off (io.ErrUnexpectedEOF), which must not be committed.
+type filler struct {
+	r      io.Reader
+	buffer []byte
+	ended  bool
+}
+
+func (f *filler) next() ([]byte, error) {
 	n := 0
-	for n < len(buffer) {
-		m, err := r.Read(buffer[n:])
+	for n < len(f.buffer) && !f.ended {
+		m, err := f.r.Read(f.buffer[n:])
 		n += m
-		if err != nil {
-			return n, err
+		if err == io.EOF {
+			f.ended = true
+		} else if err != nil {
+			return nil, err
 		}
 	}
-	return n, nil
+	if n == 0 {
+		return nil, io.EOF
+	}
+	return f.buffer[:n], nil
 }
 
 // insertFailure asks the engine for the cause of an insert it stopped, which it tells only at the end.

@@ -67,7 +67,7 @@ type Server struct {
 	anchor   *chdb.Conn
 
 	runningMu sync.Mutex
-	running   map[string]bool
+	running   map[string]*entry
 
 	queued                                    atomic.Int64
 	statements, failed, saturated, cancelled  atomic.Uint64
@@ -87,7 +87,7 @@ func New(lib *chdb.Library, opt Options) (*Server, error) {
 	if opt.Logger == nil {
 		opt.Logger = slog.Default()
 	}
-	s := &Server{opt: opt, lib: lib, slots: make(chan struct{}, opt.MaxConcurrent), running: map[string]bool{}}
+	s := &Server{opt: opt, lib: lib, slots: make(chan struct{}, opt.MaxConcurrent), running: map[string]*entry{}}
 	s.connect = []string{
 		"--path=" + opt.DataDir,
 		"--max_server_memory_usage=" + strconv.FormatInt(opt.MaxMemoryBytes, 10),
@@ -196,37 +196,49 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, q url.Values) {
 		writeException(w, asException(err))
 		return
 	}
+	if req.release != nil {
+		defer req.release()
+	}
 	w.Header().Set("X-ClickHouse-Query-Id", req.queryID)
 	rep := newReply(w, req, acceptedEncoding(r, q), begun)
-	err = s.admit(r.Context(), req, func() error { return s.run(r.Context(), req, rep) })
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	err = s.execute(ctx, cancel, req, rep)
 	if err == nil {
 		return
 	}
 	s.failed.Add(1)
 	e := asException(err)
-	if r.Context().Err() != nil {
+	if ctx.Err() != nil {
 		s.cancelled.Add(1)
+		// Whatever the engine said of a statement that was ended, the reason is the one it was ended for.
+		if r.Context().Err() == nil {
+			e = asException(context.Cause(ctx))
+		}
 	} else if statusOf(e.Code) >= http.StatusInternalServerError {
 		s.opt.Logger.Warn("statement failed", "query_id", req.queryID, "kind", req.statement.keyword, "code", e.Code, "error", e.Name)
 	}
 	rep.fail(e)
 }
 
-// admit runs f when its turn comes.
-func (s *Server) admit(ctx context.Context, req *request, f func() error) error {
-	s.runningMu.Lock()
-	if s.running[req.queryID] {
-		s.runningMu.Unlock()
-		return &chdb.Error{Code: codeSameQueryID, Name: "QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING", Message: fmt.Sprintf("Query with id = %s is already running.", req.queryID)}
+func (s *Server) execute(ctx context.Context, cancel context.CancelCauseFunc, req *request, rep *reply) error {
+	kill, err := parseKill(&req.statement, req.params)
+	if err != nil {
+		return err
 	}
-	s.running[req.queryID] = true
-	s.runningMu.Unlock()
-	defer func() {
-		s.runningMu.Lock()
-		delete(s.running, req.queryID)
-		s.runningMu.Unlock()
-	}()
+	if kill != nil {
+		return s.runKill(ctx, kill, req, rep)
+	}
+	unregister, err := s.register(req, cancel)
+	if err != nil {
+		return err
+	}
+	defer unregister()
+	return s.admit(ctx, func() error { return s.run(ctx, req, rep) })
+}
 
+// admit runs f when its turn comes.
+func (s *Server) admit(ctx context.Context, f func() error) error {
 	select {
 	case s.slots <- struct{}{}:
 	default:
@@ -244,7 +256,7 @@ func (s *Server) admit(ctx context.Context, req *request, f func() error) error 
 			s.saturated.Add(1)
 			err = saturated("waited %s for one of %d running statements to end", s.opt.QueueTimeout, s.opt.MaxConcurrent)
 		case <-ctx.Done():
-			err = &chdb.Error{Code: codeQueryCancelled, Name: "QUERY_WAS_CANCELLED", Message: "The client went away while the statement waited for its turn."}
+			err = &chdb.Error{Code: codeQueryCancelled, Name: "QUERY_WAS_CANCELLED", Message: "The statement was cancelled while it waited for its turn: the client went away, or KILL QUERY named it."}
 		}
 		s.queued.Add(-1)
 		if err != nil {

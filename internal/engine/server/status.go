@@ -11,6 +11,7 @@ import (
 const (
 	codeCannotReadAllData = 33
 	codeBadArguments      = 36
+	codeChecksum          = 40
 	codeNotImplemented    = 48
 	codeSyntaxError       = 62
 	codeTooManyQueries    = 202
