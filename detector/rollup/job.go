@@ -2,10 +2,8 @@ package rollup
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"time"
@@ -26,8 +24,8 @@ type Config struct {
 	// neighbours to the retention of the 1m tables, so their hours would shrink.
 	// They are counted in Stats.TooOld. Default 13 days, under the 14 of the tables.
 	MaxAge time.Duration
-	// HourEvery is the least time between runs of the 1h tier, which nobody needs by
-	// the minute; default 5 minutes.
+	// HourEvery is the least time between runs of the coarser tiers, which nobody needs
+	// by the minute; default 5 minutes.
 	HourEvery time.Duration
 }
 
@@ -59,7 +57,7 @@ func (c Config) withDefaults() Config {
 		c.Overlap = 15 * time.Second
 	}
 	if c.MaxAge == 0 {
-		c.MaxAge = 13 * 24 * time.Hour
+		c.MaxAge = 13 * day
 	}
 	if c.HourEvery == 0 {
 		c.HourEvery = 5 * time.Minute
@@ -69,13 +67,13 @@ func (c Config) withDefaults() Config {
 
 // Stats says what one run did.
 type Stats struct {
-	// DirtyMinutes counts (table, service, minute) pairs computed anew.
+	// DirtyMinutes counts (base table, service, minute) triples computed anew.
 	DirtyMinutes int
-	// DirtyHours counts (table, service, hour) pairs computed anew.
+	// DirtyHours counts (table, service, cell) triples of the coarser tiers computed anew.
 	DirtyHours int
-	// Unchanged counts pairs of the overlap that had nothing new.
+	// Unchanged counts triples of the overlap that had nothing new.
 	Unchanged int
-	// TooOld counts pairs beyond MaxAge, which were left alone.
+	// TooOld counts triples beyond MaxAge, which were left alone.
 	TooOld int
 	// Newest is the newest stored_at seen; zero while the base tables are empty.
 	Newest time.Time
@@ -88,20 +86,13 @@ type Job struct {
 	conn  driver.Conn
 	cfg   Config
 	state *cursor
-	// seen and seenHours are what the last run found in its overlap.
+	// seen and seenTiers are what the last run found in its overlap.
 	seen      map[pair]mark
-	seenHours map[pair]mark
-	hoursAt   time.Time
+	seenTiers map[pair]mark
+	tiersAt   time.Time
 }
 
-type cursor struct {
-	// StoredAtMS is the newest stored_at that has been rolled up, in Unix milliseconds.
-	StoredAtMS int64 `json:"stored_at_ms"`
-	// HourStoredAtMS is the same for the 1m rows that went into the 1h tier.
-	HourStoredAtMS int64 `json:"hour_stored_at_ms"`
-}
-
-// pair is a cell of time of a service: a minute, or an hour in the 1h tier.
+// pair is a cell of time of a service in a table.
 type pair struct {
 	table   string
 	service string
@@ -113,23 +104,13 @@ type mark struct {
 	rows   uint64
 }
 
-// stateKey is the cursor's key in detector_state.
-const stateKey = "rollup/cursor"
-
-// maxMinutes bounds one statement: its parameter list, and with maxDays the
-// partitions that one INSERT touches (ClickHouse refuses more than 100).
-const (
-	maxMinutes = 1440
-	maxDays    = 30
-)
-
 // New makes a job on an open connection. It reads and writes nothing yet.
 func New(conn driver.Conn, cfg Config) (*Job, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Job{conn: conn, cfg: cfg, seen: map[pair]mark{}, seenHours: map[pair]mark{}}, nil
+	return &Job{conn: conn, cfg: cfg, seen: map[pair]mark{}, seenTiers: map[pair]mark{}}, nil
 }
 
 // Run rolls up what was stored since the last run. After an error the cursor
@@ -148,52 +129,27 @@ func (j *Job) Run(ctx context.Context, now time.Time) (Stats, error) {
 
 // Rebuild rolls up everything anew, as if there had been no run before.
 func (j *Job) Rebuild(ctx context.Context, now time.Time) (Stats, error) {
-	j.seen, j.seenHours, j.hoursAt = map[pair]mark{}, map[pair]mark{}, time.Time{}
+	j.seen, j.seenTiers, j.tiersAt = map[pair]mark{}, map[pair]mark{}, time.Time{}
 	return j.run(ctx, now, cursor{})
 }
 
 func (j *Job) run(ctx context.Context, now time.Time, from cursor) (Stats, error) {
 	st := Stats{Touched: map[string][]int64{}}
-	next := from
+	next := from.clone()
 	oldest := now.Add(-j.cfg.MaxAge)
-	seen := map[pair]mark{}
-	group, groupCtx := parallelTiers(ctx)
-	for _, t := range tables {
-		work, err := j.work(ctx, t, t.dirty(j.cfg.Database), from.StoredAtMS, &next.StoredAtMS, oldest, j.seen, seen, &st)
-		if err != nil {
-			return st, errors.Join(err, group.Wait())
-		}
-		for _, service := range sortedKeys(work) {
-			for chunk := range chunks(work[service]) {
-				group.Go(func() error {
-					if err := j.tier(groupCtx, service, chunk, 60, "minutes", t.versions1m, t.insert1m, t.zero1m); err != nil {
-						return fmt.Errorf("roll up %d minutes of %s of service %q: %w", len(chunk), t.base, service, err)
-					}
-					return nil
-				})
-			}
-			st.DirtyMinutes += len(work[service])
-			st.Touched[service] = append(st.Touched[service], work[service]...)
-		}
-	}
-	if err := group.Wait(); err != nil {
+	if err := j.minutes(ctx, from, &next, oldest, &st); err != nil {
 		return st, err
 	}
-	for service, minutes := range st.Touched {
-		slices.Sort(minutes)
-		st.Touched[service] = slices.Compact(minutes)
-	}
-	j.seen = seen
 	if next.StoredAtMS > 0 {
 		st.Newest = time.UnixMilli(next.StoredAtMS).UTC()
 	}
-	if j.hoursAt.IsZero() || now.Before(j.hoursAt) || now.Sub(j.hoursAt) >= j.cfg.HourEvery {
-		if err := j.hours(ctx, from, &next, oldest, &st); err != nil {
+	if j.tiersAt.IsZero() || now.Before(j.tiersAt) || now.Sub(j.tiersAt) >= j.cfg.HourEvery {
+		if err := j.tiers(ctx, from, &next, oldest, &st); err != nil {
 			return st, err
 		}
-		j.hoursAt = now
+		j.tiersAt = now
 	}
-	if j.state == nil || next != *j.state {
+	if j.state == nil || !next.equal(*j.state) {
 		if err := j.saveCursor(ctx, next); err != nil {
 			return st, err
 		}
@@ -202,162 +158,106 @@ func (j *Job) run(ctx context.Context, now time.Time, from cursor) (Stats, error
 	return st, nil
 }
 
-// parallelTiers runs the statements of different services and tables side by side: they
-// write different cells, and most of their time is the server's planning of them.
-func parallelTiers(ctx context.Context) (*errgroup.Group, context.Context) {
+// parallel runs statements that write different cells or tables side by side.
+func parallel(ctx context.Context) (*errgroup.Group, context.Context) {
 	const atOnce = 3
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
 	return group, ctx
 }
 
-// hours computes the hours whose minutes were written since the last time.
-func (j *Job) hours(ctx context.Context, from cursor, next *cursor, oldest time.Time, st *Stats) error {
+// minutes computes the minutes whose base rows were written since the last run.
+func (j *Job) minutes(ctx context.Context, from cursor, next *cursor, oldest time.Time, st *Stats) error {
 	seen := map[pair]mark{}
-	group, groupCtx := parallelTiers(ctx)
-	for _, t := range tables {
-		var tooOld Stats // already counted by the minute
-		work, err := j.work(ctx, t, t.dirtyHours(j.cfg.Database), from.HourStoredAtMS, &next.HourStoredAtMS, oldest, j.seenHours, seen, &tooOld)
+	group, groupCtx := parallel(ctx)
+	for _, base := range bases() {
+		found, err := j.find(ctx, dirty(j.cfg.Database, base), base, from.StoredAtMS, oldest)
 		if err != nil {
 			return errors.Join(err, group.Wait())
 		}
-		for _, service := range sortedKeys(work) {
-			for chunk := range chunks(work[service]) {
-				group.Go(func() error {
-					if err := j.tier(groupCtx, service, chunk, 3600, "hours", t.versions1h, t.insert1h, t.zero1h); err != nil {
-						return fmt.Errorf("roll up %d hours of %s of service %q: %w", len(chunk), t.base, service, err)
-					}
-					return nil
-				})
-			}
-			st.DirtyHours += len(work[service])
+		work := found.sort(oldest, j.seen, seen, &next.StoredAtMS, st)
+		for service, minutes := range work {
+			st.DirtyMinutes += len(minutes)
+			st.Touched[service] = append(st.Touched[service], minutes...)
+		}
+		for c := range work.chunks(time.Minute) {
+			group.Go(func() error { return j.rollUpMinutes(groupCtx, base, c) })
 		}
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	j.seenHours = seen
+	for service, minutes := range st.Touched {
+		slices.Sort(minutes)
+		st.Touched[service] = slices.Compact(minutes)
+	}
+	j.seen = seen
 	return nil
 }
 
-// work finds the cells that got rows since a cursor and sorts out what there is to
-// do. It notes what it found in seen and moves newest on.
-func (j *Job) work(ctx context.Context, t table, query string, since int64, newest *int64, oldest time.Time, before, seen map[pair]mark, st *Stats) (map[string][]int64, error) {
-	rows, err := j.conn.Query(ctx, query, clickhouse.Named("since", max(since-j.cfg.Overlap.Milliseconds(), 0)), clickhouse.Named("oldest", oldest.Unix()))
-	if err != nil {
-		return nil, fmt.Errorf("find what to roll up of %s: %w", t.base, err)
-	}
-	defer rows.Close()
-	work := map[string][]int64{}
-	for rows.Next() {
-		p := pair{table: t.name}
-		var m mark
-		if err := rows.Scan(&p.service, &p.at, &m.newest, &m.rows); err != nil {
-			return nil, fmt.Errorf("find what to roll up of %s: %w", t.base, err)
-		}
-		m.newest = m.newest.UTC()
-		seen[p] = m
-		*newest = max(*newest, m.newest.UnixMilli())
-		switch {
-		case p.at < oldest.Unix():
-			st.TooOld++
-		case before[p] == m:
-			st.Unchanged++
-		default:
-			work[p.service] = append(work[p.service], p.at)
+// rollUpMinutes computes minutes in every rollup of a base table.
+func (j *Job) rollUpMinutes(ctx context.Context, base string, c chunk) error {
+	var levels []level
+	for _, t := range tables {
+		if t.base == base {
+			levels = append(levels, t.minuteLevel(j.cfg.Database))
 		}
 	}
-	for _, cells := range work {
-		slices.Sort(cells)
+	if err := j.write(ctx, levels, c); err != nil {
+		return fmt.Errorf("roll up %d minutes of %s of %d services: %w", c.cells, base, len(c.services), err)
 	}
-	return work, rows.Err()
+	return nil
 }
 
-// tier recomputes cells of one length: versions first, then the fresh cells, then
-// zeros for the vanished. width is a cell's length in seconds.
-func (j *Job) tier(ctx context.Context, service string, cells []int64, width int64, param string,
-	versions, insert, zero func(db string) string) error {
-	args := []any{
-		clickhouse.Named("service", service), clickhouse.Named(param, cells),
-		clickhouse.Named("lo", cells[0]), clickhouse.Named("hi", cells[len(cells)-1]+width),
-	}
-	at, vs, err := j.versions(ctx, versions(j.cfg.Database), args)
-	if err != nil || len(at) == 0 {
-		return err
-	}
-	if err := j.conn.Exec(ctx, insert(j.cfg.Database), args...); err != nil {
-		return err
-	}
-	args[1] = clickhouse.Named(param, at)
-	args = append(args, clickhouse.Named("versions", vs))
-	return j.conn.Exec(ctx, zero(j.cfg.Database), args...)
-}
-
-func (j *Job) versions(ctx context.Context, query string, args []any) (at []int64, versions []uint64, err error) {
-	rows, err := j.conn.Query(ctx, query, args...)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var c uint32
-		var v uint64
-		if err := rows.Scan(&c, &v); err != nil {
-			return nil, nil, err
-		}
-		at, versions = append(at, int64(c)), append(versions, v)
-	}
-	return at, versions, rows.Err()
-}
-
-// chunks cuts sorted cells into pieces that one statement may handle.
-func chunks(cells []int64) func(func([]int64) bool) {
-	return func(yield func([]int64) bool) {
-		for from := 0; from < len(cells); {
-			to := from + 1
-			for to < len(cells) && to-from < maxMinutes && cells[to]-cells[from] < maxDays*86400 {
-				to++
+// tiers computes the coarser cells whose sources were written since the last time, the
+// finer tiers first.
+func (j *Job) tiers(ctx context.Context, from cursor, next *cursor, oldest time.Time, st *Stats) error {
+	seen := map[pair]mark{}
+	for _, wave := range waves() {
+		group, groupCtx := parallel(ctx)
+		for _, t := range wave {
+			newest := from.tier(t.name)
+			var minutes Stats // what is too old or unchanged was counted by the minute
+			found, err := j.find(ctx, t.dirty(j.cfg.Database), t.name, newest, oldest)
+			if err != nil {
+				return errors.Join(err, group.Wait())
 			}
-			if !yield(cells[from:to]) {
-				return
+			work := found.sort(oldest, j.seenTiers, seen, &newest, &minutes)
+			next.Tiers[t.name] = newest
+			for _, cells := range work {
+				st.DirtyHours += len(cells)
 			}
-			from = to
+			for c := range work.chunks(t.width) {
+				group.Go(func() error {
+					if err := j.write(groupCtx, []level{t.level(j.cfg.Database)}, c); err != nil {
+						return fmt.Errorf("roll up %d cells of %s of %d services: %w", c.cells, t.name, len(c.services), err)
+					}
+					return nil
+				})
+			}
+		}
+		if err := group.Wait(); err != nil {
+			return err
 		}
 	}
+	j.seenTiers = seen
+	return nil
 }
 
-func sortedKeys(m map[string][]int64) []string {
-	return slices.Sorted(maps.Keys(m))
-}
-
-func (j *Job) loadCursor(ctx context.Context) (cursor, error) {
-	var c cursor
-	rows, err := j.conn.Query(ctx, "SELECT state FROM "+j.cfg.Database+".detector_state WHERE key = @key", clickhouse.Named("key", stateKey))
-	if err != nil {
-		return c, fmt.Errorf("load the rollup cursor: %w", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var s string
-		if err := rows.Scan(&s); err != nil {
-			return c, fmt.Errorf("load the rollup cursor: %w", err)
-		}
-		if err := json.Unmarshal([]byte(s), &c); err != nil {
-			return c, fmt.Errorf("rollup cursor %q in detector_state is not readable: delete the row to roll up anew: %w", s, err)
-		}
-	}
-	return c, rows.Err()
-}
-
-func (j *Job) saveCursor(ctx context.Context, c cursor) error {
-	text, err := json.Marshal(c)
-	if err != nil {
+// write recomputes cells of tables that aggregate the same rows: versions first, then for
+// each table the fresh cells and zeros for the vanished.
+func (j *Job) write(ctx context.Context, levels []level, c chunk) error {
+	c, err := j.versions(ctx, levels[0].versions(), c)
+	if err != nil || c.cells == 0 {
 		return err
 	}
-	err = j.conn.Exec(ctx, "INSERT INTO "+j.cfg.Database+".detector_state_base (key, state, version) SELECT @key, @state, @version",
-		clickhouse.Named("key", stateKey), clickhouse.Named("state", string(text)), clickhouse.Named("version", max(c.StoredAtMS, c.HourStoredAtMS)))
-	if err != nil {
-		return fmt.Errorf("save the rollup cursor: %w", err)
+	for _, l := range levels {
+		if err := j.conn.Exec(ctx, l.insert(j.cfg.Database), c.args()...); err != nil {
+			return err
+		}
+		if err := j.conn.Exec(ctx, l.zero(j.cfg.Database), append(c.args(), clickhouse.Named("versions", c.versions))...); err != nil {
+			return err
+		}
 	}
 	return nil
 }

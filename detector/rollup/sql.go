@@ -7,9 +7,12 @@ import (
 	"driftline/detector/stats"
 )
 
-// The statements below name tables and columns from this package alone; every
-// value is a bound parameter: @service, @minutes (Unix seconds), @versions, and
-// @lo and @hi, which let ClickHouse skip partitions.
+// The statements below name tables and columns from this package alone; every value is a
+// bound parameter. @services and @cells are the work: for each service the starts of its
+// cells in Unix seconds; @lo and @hi bound them, which lets ClickHouse skip partitions.
+//
+// IN and NOT IN over another table are GLOBAL, since on a cluster both are distributed by
+// different keys.
 
 const finalSettings = " SETTINGS do_not_merge_across_partitions_select_final = 1"
 
@@ -17,26 +20,117 @@ const finalSettings = " SETTINGS do_not_merge_across_partitions_select_final = 1
 // bits are the newest stored_at in milliseconds.
 const countBits = 20
 
-func versionExpr(newest, rows string) string {
-	return fmt.Sprintf("toUInt64(toUnixTimestamp64Milli(%s)) * %d + least(toUInt64(%s), %d)",
-		newest, 1<<countBits, rows, 1<<countBits-1)
+const countMask = 1<<countBits - 1
+
+// cellsOf is the work as rows.
+const cellsOf = "SELECT tupleElement(work, 1), toDateTime(arrayJoin(tupleElement(work, 2)), 'UTC') FROM (SELECT arrayJoin(arrayZip(@services, @cells)) AS work)"
+
+// minuteFilter bounds a read of a base table to dirty minutes. Both its parts name the
+// table's sort key as it stands, so that only their granules are read.
+const minuteFilter = "ended_at >= toDateTime(@lo, 'UTC') AND ended_at < toDateTime(@hi, 'UTC') AND (service_name, toStartOfMinute(ended_at)) IN (" + cellsOf + ")"
+
+// agg is one aggregate of a cell: how it is made from source rows and how several cells
+// of it become one.
+type agg struct {
+	name, expr string
+	hist       bool
 }
 
-// pairFilter bounds a read of a base table to the dirty minutes of a service. The
-// expression on the sort key lets ClickHouse skip granules.
-func pairFilter(timeColumn string) string {
-	return "service_name = @service AND " + timeColumn + " >= toDateTime(@lo, 'UTC') AND " + timeColumn + " < toDateTime(@hi, 'UTC')" +
-		" AND toUnixTimestamp(toStartOfMinute(" + timeColumn + ")) IN @minutes"
+// level is one step of aggregation: rows of a source to cells of a table.
+type level struct {
+	// target is the table written, without database; from is what is read, with it, and
+	// without FINAL when it is a sub-query.
+	target, from, filter string
+	// cell is the time of a source row's cell.
+	cell string
+	dims []column
+	aggs []agg
+	// newest and rows are aggregates over the source rows of a group: the newest stored_at in
+	// milliseconds and how many base rows there are.
+	newest, rows string
+	// keep is how many different values of the dims in fold a service's cell may have: 0 is
+	// any number. overflow says that the table counts what was folded.
+	keep     int
+	fold     []string
+	overflow bool
 }
 
-func (t table) dimExprs(cell string) []string {
-	out := []string{"service_name", cell + " AS cell"}
-	for _, d := range t.dims {
-		out = append(out, d.expr+" AS dim_"+d.name)
+// minuteLevel aggregates base rows to minutes.
+func (t table) minuteLevel(db string) level {
+	const live, whole = "NOT deleted", "NOT deleted AND NOT late_fragment"
+	aggs := []agg{{name: "n", expr: "countIf(" + live + ")"}}
+	if t.late {
+		aggs = append(aggs, agg{name: "late_fragments", expr: "countIf(" + live + " AND late_fragment)"})
 	}
-	return out
+	if t.overflow {
+		aggs = append(aggs, agg{name: "overflow", expr: "toUInt64(0)"})
+	}
+	for _, s := range t.sums {
+		aggs = append(aggs, agg{name: s.name, expr: fmt.Sprintf("sumIf(%s, %s)", s.expr, whole)})
+	}
+	for _, h := range t.hists {
+		known := fmt.Sprintf("(%s AND ifNull((%s) >= 0, false))", whole, h.expr)
+		ms := "ifNull((" + h.expr + ") / 1e6, 0)"
+		aggs = append(aggs,
+			agg{name: h.name + "_n", expr: fmt.Sprintf("countIf(%s)", known)},
+			agg{name: h.name + "_sum_ns", expr: fmt.Sprintf("sumIf(ifNull(%s, 0), %s)", h.expr, known)},
+			agg{name: h.name, expr: fmt.Sprintf("sumMapIf([%s], [toUInt64(1)], %s)", stats.SQLBucketExpr(ms), known), hist: true})
+	}
+	return level{
+		target: t.name + "_1m_base", from: db + "." + t.base + " FINAL", filter: minuteFilter, cell: "toStartOfMinute(ended_at)",
+		dims: t.dims, aggs: aggs, newest: "toUnixTimestamp64Milli(max(stored_at))", rows: "count()",
+		keep: t.keep, fold: t.fold, overflow: t.overflow,
+	}
 }
 
+// tierLevel aggregates a finer tier's cells.
+func (t tier) level(db string) level {
+	return t.levelFrom(db+"."+t.source+"_base FINAL", "minute >= toDateTime(@lo, 'UTC') AND minute < toDateTime(@hi, 'UTC') AND (service_name, "+t.cell()+") IN ("+cellsOf+")")
+}
+
+// levelFrom is the same from any rows like those of the source.
+func (t tier) levelFrom(from, filter string) level {
+	aggs := []agg{}
+	for _, m := range t.scalars {
+		aggs = append(aggs, agg{name: m, expr: "sum(" + m + ")"})
+	}
+	for _, h := range t.hists {
+		aggs = append(aggs, agg{name: h, expr: fmt.Sprintf("sumMap(%s_buckets, %s_counts)", h, h), hist: true})
+	}
+	// Every cell of one source time carries the version of all its base rows, which must be
+	// counted once; that of emptied cells counts too.
+	per := "if(row_number() OVER (PARTITION BY service_name, minute ORDER BY version DESC) = 1, bitAnd(version, " + fmt.Sprint(countMask) + "), 0) AS source_rows"
+	rows := "SELECT *, " + per + " FROM " + from
+	if filter != "" {
+		rows += " WHERE " + filter
+	}
+	return level{
+		target: t.name + "_base", from: "(" + rows + ")", cell: t.cell(), dims: same(t.dims...), aggs: aggs,
+		newest: fmt.Sprintf("max(bitShiftRight(version, %d))", countBits), rows: "sum(source_rows)",
+		keep: t.keep, fold: t.fold, overflow: t.overflow,
+	}
+}
+
+func (l level) where() string {
+	if l.filter == "" {
+		return ""
+	}
+	return " WHERE " + l.filter
+}
+
+func version(newest, rows string) string {
+	return fmt.Sprintf("toUInt64(toUInt64(%s) * %d + least(toUInt64(%s), %d))", newest, 1<<countBits, rows, countMask)
+}
+
+// versions gives each cell's version before anything is written. Tombstones and emptied
+// cells count for it, and for nothing else.
+func (l level) versions() string {
+	return "SELECT service_name, toInt64(toUnixTimestamp(" + l.cell + ")) AS cell, " + version(l.newest, l.rows) + " FROM " + l.from + l.where() +
+		" GROUP BY service_name, cell ORDER BY service_name, cell" + finalSettings
+}
+
+// prefixed renders names with "dim_" before each: a dimension must not be taken for the
+// source's column of that name, which it may be made from.
 func prefixed(names []string) string {
 	out := make([]string, len(names))
 	for i, n := range names {
@@ -45,140 +139,122 @@ func prefixed(names []string) string {
 	return strings.Join(out, ", ")
 }
 
-// versions1m gives each dirty minute's version before anything is written.
-func (t table) versions1m(db string) string {
-	return "SELECT toUnixTimestamp(toStartOfMinute(ended_at)) AS cell, " + versionExpr("max(stored_at)", "count()") +
-		" FROM " + db + "." + t.base + " FINAL WHERE " + pairFilter("ended_at") + " GROUP BY cell ORDER BY cell" + finalSettings
-}
-
-// insert1m aggregates the dirty minutes and writes their cells. Content and
-// version come from one read, so they always belong together. Tombstones count
-// for the version and for nothing else.
-func (t table) insert1m(db string) string {
-	live := "NOT deleted"
-	whole := "NOT deleted AND NOT late_fragment"
-	aggs := []string{"countIf(" + live + ") AS agg_n"}
-	if t.hasLate() {
-		aggs = append(aggs, "countIf("+live+" AND late_fragment) AS agg_late")
+func (l level) dimNames() []string {
+	out := make([]string, len(l.dims))
+	for i, d := range l.dims {
+		out[i] = d.name
 	}
-	for _, s := range t.sums {
-		aggs = append(aggs, fmt.Sprintf("sumIf(%s, %s) AS agg_%s", s.expr, whole, s.name))
+	return out
+}
+
+// cells is the sub-query of the cells as they must be; aggs says which measures it has,
+// besides agg_n, and with version the cells' one. Content and version come from one read,
+// so they always belong together.
+func (l level) cells(aggs []agg) string {
+	dims := l.dimNames()
+	inner := []string{"service_name", l.cell + " AS cell"}
+	for _, d := range l.dims {
+		inner = append(inner, d.expr+" AS dim_"+d.name)
 	}
-	out := []string{"agg_n"}
-	if t.hasLate() {
-		out = append(out, "agg_late")
+	for _, a := range aggs {
+		inner = append(inner, a.expr+" AS agg_"+a.name)
 	}
-	for _, s := range t.sums {
-		out = append(out, "agg_"+s.name)
+	inner = append(inner, l.newest+" AS newest", l.rows+" AS versioned")
+	groups := "service_name, cell, " + prefixed(dims)
+	sql := "SELECT " + strings.Join(inner, ", ") + " FROM " + l.from + l.where() + " GROUP BY " + groups
+	window := []string{"*", "max(newest) OVER (PARTITION BY service_name, cell) AS cell_newest", "sum(versioned) OVER (PARTITION BY service_name, cell) AS cell_rows"}
+	if l.keep == 0 {
+		return "SELECT " + strings.Join(window, ", ") + " FROM (" + sql + ")"
 	}
-	for _, h := range t.hists {
-		known := fmt.Sprintf("(%s AND ifNull((%s) >= 0, false))", whole, h.expr)
-		ms := "ifNull((" + h.expr + ") / 1e6, 0)"
-		aggs = append(aggs,
-			fmt.Sprintf("countIf(%s) AS agg_%s_n", known, h.name),
-			fmt.Sprintf("sumIf(ifNull(%s, 0), %s) AS agg_%s_sum", h.expr, known, h.name),
-			fmt.Sprintf("sumMapIf([%s], [toUInt64(1)], %s) AS agg_%s_hist", stats.SQLBucketExpr(ms), known, h.name))
-		out = append(out, "agg_"+h.name+"_n", "agg_"+h.name+"_sum", "agg_"+h.name+"_hist.1", "agg_"+h.name+"_hist.2")
+	// The busiest values stay, of equally busy ones the first by name: base rows alone
+	// decide, so every replica folds the same.
+	fold := prefixed(l.fold)
+	window = append(window, "sum(agg_n) OVER (PARTITION BY service_name, cell, "+fold+") AS fold_n")
+	sql = "SELECT " + strings.Join(window, ", ") + " FROM (" + sql + ")"
+	sql = fmt.Sprintf("SELECT *, dense_rank() OVER (PARTITION BY service_name, cell ORDER BY fold_n DESC, %s) > %d AS folded FROM (%s)", fold, l.keep, sql)
+	folded := map[string]bool{}
+	for _, f := range l.fold {
+		folded[f] = true
 	}
-	cells := "SELECT " + strings.Join(t.dimExprs("toStartOfMinute(ended_at)"), ", ") + ", " + strings.Join(aggs, ", ") +
-		", max(stored_at) AS newest, count() AS versioned FROM " + db + "." + t.base + " FINAL WHERE " + pairFilter("ended_at") +
-		" GROUP BY service_name, cell, " + prefixed(t.dimNames())
-	versioned := "SELECT *, max(newest) OVER (PARTITION BY cell) AS cell_newest, sum(versioned) OVER (PARTITION BY cell) AS cell_rows FROM (" + cells + ")"
-	return "INSERT INTO " + db + "." + t.name + "_1m_base (service_name, minute, " + list(t.dimNames()) + ", " + list(t.measureNames()) +
-		", version) SELECT service_name, cell, " + prefixed(t.dimNames()) + ", " + strings.Join(out, ", ") + ", " +
-		versionExpr("cell_newest", "cell_rows") + " FROM (" + versioned + ") WHERE agg_n > 0" + finalSettings
-}
-
-// zero1m writes n = 0 over cells that the base rows no longer have. It looks for
-// them after the insert: a cell absent then is absent for good, and one that a
-// newer run wrote has a higher version and stays.
-func (t table) zero1m(db string) string {
-	dims := append([]string{"minute"}, t.dimNames()...)
-	fresh := "SELECT " + strings.Join(t.dimExprs("toStartOfMinute(ended_at)")[1:], ", ") + " FROM " + db + "." + t.base +
-		" FINAL WHERE NOT deleted AND " + pairFilter("ended_at")
-	return t.zero(db, "_1m_base", dims, "toUnixTimestamp(minute) IN @minutes AND minute >= toDateTime(@lo, 'UTC') AND minute < toDateTime(@hi, 'UTC')", fresh)
-}
-
-func (t table) zero(db, tier string, dims []string, where, fresh string) string {
-	version := "transform(toUnixTimestamp(minute), @minutes, @versions, toUInt64(0))"
-	if tier == "_1h_base" {
-		version = "transform(toUnixTimestamp(minute), @hours, @versions, toUInt64(0))"
-	}
-	return "INSERT INTO " + db + "." + t.name + tier + " (service_name, " + list(dims) + ", version) SELECT service_name, " + list(dims) +
-		", " + version + " AS new_version FROM " + db + "." + t.name + tier + " FINAL WHERE service_name = @service AND " + where +
-		" AND n > 0 AND version <= new_version AND (" + list(dims) + ") NOT IN (" + fresh + ")" + finalSettings
-}
-
-// hourFilter bounds a read of the 1m table to the touched hours of a service.
-const hourFilter = "service_name = @service AND minute >= toDateTime(@lo, 'UTC') AND minute < toDateTime(@hi, 'UTC') AND toUnixTimestamp(toStartOfHour(minute)) IN @hours"
-
-// hourVersion is the version of an hour's cells: the newest of its minutes and the
-// rows behind all of them.
-func hourVersion(per string) string {
-	return fmt.Sprintf("%s * %d + least(%s, %d)", "max(bitShiftRight(version, 20))"+per, 1<<countBits,
-		"sum(minute_rows)"+per, 1<<countBits-1)
-}
-
-// minuteRows counts a minute's base rows once, though each of its cells has them.
-const minuteRows = "if(row_number() OVER (PARTITION BY minute ORDER BY version DESC) = 1, bitAnd(version, 1048575), 0) AS minute_rows"
-
-func (t table) minutes(db string) string {
-	return "SELECT *, " + minuteRows + " FROM " + db + "." + t.name + "_1m_base FINAL WHERE " + hourFilter
-}
-
-func (t table) versions1h(db string) string {
-	return "SELECT toUnixTimestamp(toStartOfHour(minute)) AS cell, " + hourVersion("") + " FROM (" + t.minutes(db) +
-		") GROUP BY cell ORDER BY cell" + finalSettings
-}
-
-func (t table) insert1h(db string) string {
-	aggs := []string{}
-	out := []string{}
-	for _, m := range t.measureNames() {
-		if strings.HasSuffix(m, "_buckets") || strings.HasSuffix(m, "_counts") {
-			continue
+	outer := []string{"service_name", "cell"}
+	for _, d := range dims {
+		if folded[d] {
+			outer = append(outer, fmt.Sprintf("if(r.folded, '%s', toString(r.dim_%s)) AS dim_%s", Other, d, d))
+		} else {
+			outer = append(outer, "r.dim_"+d+" AS dim_"+d)
 		}
-		aggs = append(aggs, "sum("+m+") AS agg_"+m)
 	}
-	for _, h := range t.hists {
-		aggs = append(aggs, fmt.Sprintf("sumMap(%s_buckets, %s_counts) AS agg_%s_hist", h.name, h.name, h.name))
-	}
-	for _, m := range t.measureNames() {
+	for _, a := range aggs {
 		switch {
-		case strings.HasSuffix(m, "_buckets"):
-			out = append(out, "agg_"+strings.TrimSuffix(m, "_buckets")+"_hist.1")
-		case strings.HasSuffix(m, "_counts"):
-			out = append(out, "agg_"+strings.TrimSuffix(m, "_counts")+"_hist.2")
+		case a.name == "overflow":
+			outer = append(outer, "sum(if(r.folded, r.agg_n, r.agg_overflow)) AS agg_overflow")
+		case a.hist:
+			outer = append(outer, fmt.Sprintf("sumMap(r.agg_%s.1, r.agg_%s.2) AS agg_%s", a.name, a.name, a.name))
 		default:
-			out = append(out, "agg_"+m)
+			outer = append(outer, "sum(r.agg_"+a.name+") AS agg_"+a.name)
 		}
 	}
-	cells := "SELECT service_name, toStartOfHour(minute) AS cell, " + list(t.dimNames()) + ", " + strings.Join(aggs, ", ") +
-		", max(bitShiftRight(version, 20)) AS newest, sum(minute_rows) AS versioned FROM (" + t.minutes(db) +
-		") GROUP BY service_name, cell, " + list(t.dimNames())
-	versioned := "SELECT *, max(newest) OVER (PARTITION BY cell) AS cell_newest, sum(versioned) OVER (PARTITION BY cell) AS cell_rows FROM (" + cells + ")"
-	return "INSERT INTO " + db + "." + t.name + "_1h_base (service_name, minute, " + list(t.dimNames()) + ", " + list(t.measureNames()) +
-		", version) SELECT service_name, cell, " + list(t.dimNames()) + ", " + strings.Join(out, ", ") +
-		fmt.Sprintf(", toUInt64(cell_newest * %d + least(cell_rows, %d))", 1<<countBits, 1<<countBits-1) +
-		" FROM (" + versioned + ") WHERE agg_n > 0" + finalSettings
+	outer = append(outer, "any(r.cell_newest) AS cell_newest", "any(r.cell_rows) AS cell_rows")
+	return "SELECT " + strings.Join(outer, ", ") + " FROM (" + sql + ") AS r GROUP BY " + groups
 }
 
-func (t table) zero1h(db string) string {
-	dims := append([]string{"minute"}, t.dimNames()...)
-	fresh := "SELECT toStartOfHour(minute) AS cell, " + list(t.dimNames()) + " FROM " + db + "." + t.name +
-		"_1m_base FINAL WHERE n > 0 AND " + hourFilter
-	return t.zero(db, "_1h_base", dims, "toUnixTimestamp(minute) IN @hours AND minute >= toDateTime(@lo, 'UTC') AND minute < toDateTime(@hi, 'UTC')", fresh)
+// columns lists the target's columns as select fills them.
+func (l level) columns() string {
+	out := append([]string{"service_name", "minute"}, l.dimNames()...)
+	for _, a := range l.aggs {
+		if a.hist {
+			out = append(out, a.name+"_buckets", a.name+"_counts")
+		} else {
+			out = append(out, a.name)
+		}
+	}
+	return list(append(out, "version"))
 }
 
-// dirtyHours lists the hours whose minutes were written after @since. Hours that
-// began before @oldest have lost minutes to the retention and stay as they are.
-func (t table) dirtyHours(db string) string {
-	return "SELECT service_name, toInt64(toUnixTimestamp(toStartOfHour(minute))) AS cell, max(stored_at), count() FROM " + db + "." + t.name +
-		"_1m_base WHERE stored_at > fromUnixTimestamp64Milli(toInt64(@since)) AND minute >= toDateTime(@oldest, 'UTC') GROUP BY service_name, cell ORDER BY service_name, cell"
+// selected is the query of the cells that have rows, with the target's columns by name.
+func (l level) selected() string {
+	out := []string{"service_name", "cell AS minute"}
+	for _, d := range l.dims {
+		out = append(out, "dim_"+d.name+" AS "+d.name)
+	}
+	for _, a := range l.aggs {
+		if a.hist {
+			out = append(out, fmt.Sprintf("agg_%s.1 AS %s_buckets", a.name, a.name), fmt.Sprintf("agg_%s.2 AS %s_counts", a.name, a.name))
+		} else {
+			out = append(out, "agg_"+a.name+" AS "+a.name)
+		}
+	}
+	return "SELECT " + list(append(out, version("cell_newest", "cell_rows")+" AS version")) + " FROM (" + l.cells(l.aggs) + ") WHERE agg_n > 0"
 }
 
-// dirty lists the pairs that got rows after @since.
-func (t table) dirty(db string) string {
+// insert writes the cells that have rows.
+func (l level) insert(db string) string {
+	return "INSERT INTO " + db + "." + l.target + " (" + l.columns() + ") " + l.selected() + finalSettings
+}
+
+// zero writes n = 0 over cells that the source no longer has. It looks for them after the
+// insert and with versions from before it: a cell absent then is absent for good, and one
+// that a newer run wrote has a higher version and stays. @versions has, for each service,
+// the versions of @cells.
+func (l level) zero(db string) string {
+	dims := list(append([]string{"service_name", "minute"}, l.dimNames()...))
+	fresh := "SELECT service_name, cell, " + prefixed(l.dimNames()) + " FROM (" + l.cells([]agg{l.aggs[0]}) + ") WHERE agg_n > 0"
+	have := "SELECT " + dims + ", version FROM " + db + "." + l.target + " FINAL WHERE n > 0 AND minute >= toDateTime(@lo, 'UTC') AND minute < toDateTime(@hi, 'UTC') AND (service_name, minute) IN (" + cellsOf + ")"
+	given := "SELECT tupleElement(work, 1) AS service_name, toDateTime(tupleElement(cell, 1), 'UTC') AS minute, toUInt64(tupleElement(cell, 2)) AS new_version FROM " +
+		"(SELECT arrayJoin(arrayZip(@services, @cells, @versions)) AS work, arrayJoin(arrayZip(tupleElement(work, 2), tupleElement(work, 3))) AS cell)"
+	return "INSERT INTO " + db + "." + l.target + " (" + dims + ", version) SELECT " + dims + ", new_version FROM (" + have + ") AS have INNER JOIN (" + given +
+		") AS given USING (service_name, minute) WHERE version <= new_version AND (" + dims + ") GLOBAL NOT IN (" + fresh + ")" + finalSettings
+}
+
+// dirty lists the (service, minute) pairs of a base table that got rows after @since.
+func dirty(db, base string) string {
 	return "SELECT service_name, toInt64(toUnixTimestamp(toStartOfMinute(ended_at))) AS cell, max(stored_at), count() FROM " +
-		db + "." + t.base + " WHERE stored_at > fromUnixTimestamp64Milli(toInt64(@since)) GROUP BY service_name, cell ORDER BY service_name, cell"
+		db + "." + base + " WHERE stored_at > fromUnixTimestamp64Milli(toInt64(@since)) GROUP BY service_name, cell ORDER BY service_name, cell"
+}
+
+// dirty lists the tier's cells whose source was written after @since. Cells that began
+// before @oldest have lost source rows to the retention and stay as they are.
+func (t tier) dirty(db string) string {
+	return "SELECT service_name, toInt64(toUnixTimestamp(" + t.cell() + ")) AS at, max(stored_at), count() FROM " + db + "." + t.source +
+		"_base WHERE stored_at > fromUnixTimestamp64Milli(toInt64(@since)) AND minute >= toDateTime(@oldest, 'UTC') GROUP BY service_name, at ORDER BY service_name, at"
 }

@@ -1,11 +1,18 @@
 package rollup
 
-import "strings"
+import (
+	"slices"
+	"strings"
+	"time"
+)
 
 // column is one output column with the SQL that fills it.
 type column struct{ name, expr string }
 
-// table is one rollup and how its cells are computed.
+// Other stands for the values of a dimension that a cell has no room for.
+const Other = "other"
+
+// table is one rollup of base rows and how its cells are computed.
 type table struct {
 	// name is the table's name without tier; base is what it aggregates.
 	name, base string
@@ -15,7 +22,37 @@ type table struct {
 	sums []column
 	// hists are the measures; each expression gives nanoseconds or NULL.
 	hists []column
+	// late says that the table has the column late_fragments, overflow that it has that
+	// column, which counts what fold took together.
+	late, overflow bool
+	// keep is how many different values of the dimensions in fold, taken together, a service
+	// may have in one cell; the less busy ones become Other.
+	keep int
+	fold []string
 }
+
+// tier is a coarser rollup, computed from the cells of a finer one.
+type tier struct {
+	// name and source are tables without "_base".
+	name, source string
+	// width is the length of a cell.
+	width time.Duration
+	// dims, scalars and hists are what it keeps of the source's columns; scalars are summed.
+	dims, scalars, hists []string
+	keep                 int
+	fold                 []string
+	overflow             bool
+}
+
+// cell is the SQL of the cell that a source row belongs to.
+func (t tier) cell() string {
+	if t.width == day {
+		return "toStartOfDay(minute)"
+	}
+	return "toStartOfHour(minute)"
+}
+
+const day = 24 * time.Hour
 
 const retriesOfAttempts = "multiIf(isNull(attempts), 'unknown', attempts <= 1, '0', attempts = 2, '1', '2+')"
 const retriesOfRequest = "multiIf(isNull(retries), 'unknown', retries = 0, '0', retries = 1, '1', '2+')"
@@ -79,7 +116,7 @@ func same(names ...string) []column {
 
 var tables = []table{
 	{
-		name: "rollup_operations", base: "operations_base",
+		name: "rollup_operations", base: "operations_base", late: true, keep: 500, fold: []string{"agent", "target"},
 		dims: append(same("agent", "kind", "target", "stream"), column{"retries", retriesOfAttempts}),
 		sums: concat(
 			[]column{{"weight_milli", weight}}, outcomes(),
@@ -98,7 +135,7 @@ var tables = []table{
 			"time_per_output_token", "if(ttft_state = 'suspect', NULL, time_per_output_token_ns)", "drift", drift),
 	},
 	{
-		name: "rollup_requests", base: "requests_base",
+		name: "rollup_requests", base: "requests_base", late: true, keep: 200, fold: []string{"agent"},
 		dims: []column{{"agent", "agent"}, {"kind", "kind"},
 			{"steps_bucket", "multiIf(steps = 0, '0', steps <= 3, '1-3', steps <= 7, '4-7', steps <= 14, '8-14', '15+')"},
 			{"retries", retriesOfRequest}},
@@ -117,7 +154,7 @@ var tables = []table{
 		hists: counts("user_time", "user_time_ns", "agent_time", "agent_time_ns", "hidden_path", "hidden_path_ns", "drift", drift),
 	},
 	{
-		name: "rollup_attempts", base: "attempts_base",
+		name: "rollup_attempts", base: "attempts_base", keep: 500, fold: []string{"agent", "target", "endpoint"},
 		dims: append(same("agent", "kind", "target", "endpoint", "layer"),
 			column{"ordinal_bucket", "multiIf(ordinal <= 1, '1', ordinal = 2, '2', '3+')"},
 			column{"error_class", "error_class"}, column{"at_cap", "at_cap"}),
@@ -126,29 +163,52 @@ var tables = []table{
 	},
 }
 
-// hasLate says whether the rollup has the column late_fragments.
-func (t table) hasLate() bool { return t.name != "rollup_attempts" }
-
-// dimNames lists the cell's key columns after service_name and minute.
-func (t table) dimNames() []string {
-	out := make([]string, len(t.dims))
-	for i, d := range t.dims {
-		out[i] = d.name
-	}
-	return out
-}
-
-// measureNames lists the columns that are not dimensions, in INSERT order.
-func (t table) measureNames() []string {
+// scalars lists the summed columns, in the order of the minute level.
+func (t table) scalars() []string {
 	out := []string{"n"}
-	if t.hasLate() {
+	if t.late {
 		out = append(out, "late_fragments")
+	}
+	if t.overflow {
+		out = append(out, "overflow")
 	}
 	for _, s := range t.sums {
 		out = append(out, s.name)
 	}
 	for _, h := range t.hists {
-		out = append(out, h.name+"_n", h.name+"_sum_ns", h.name+"_buckets", h.name+"_counts")
+		out = append(out, h.name+"_n", h.name+"_sum_ns")
+	}
+	return out
+}
+
+// hourly is the table's 1h tier: the same columns.
+func (t table) hourly() tier {
+	h := tier{name: t.name + "_1h", source: t.name + "_1m", width: time.Hour, scalars: t.scalars(), keep: t.keep, fold: t.fold, overflow: t.overflow}
+	for _, d := range t.dims {
+		h.dims = append(h.dims, d.name)
+	}
+	for _, m := range t.hists {
+		h.hists = append(h.hists, m.name)
+	}
+	return h
+}
+
+// bases lists the base tables in the order of their first rollup.
+func bases() []string {
+	var out []string
+	for _, t := range tables {
+		if !slices.Contains(out, t.base) {
+			out = append(out, t.base)
+		}
+	}
+	return out
+}
+
+// tiers lists the coarser rollups, each after its source.
+func tiers() []tier {
+	var out []tier
+	for _, t := range tables {
+		out = append(out, t.hourly())
 	}
 	return out
 }

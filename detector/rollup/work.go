@@ -1,0 +1,174 @@
+package rollup
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+)
+
+// found is what got rows since a cursor.
+type found struct {
+	pairs []pair
+	marks []mark
+}
+
+// find asks for the cells that got rows since a cursor, with the overlap before it.
+func (j *Job) find(ctx context.Context, query, table string, since int64, oldest time.Time) (found, error) {
+	var f found
+	rows, err := j.conn.Query(ctx, query, clickhouse.Named("since", max(since-j.cfg.Overlap.Milliseconds(), 0)), clickhouse.Named("oldest", oldest.Unix()))
+	if err != nil {
+		return f, fmt.Errorf("find what to roll up of %s: %w", table, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		p := pair{table: table}
+		var m mark
+		if err := rows.Scan(&p.service, &p.at, &m.newest, &m.rows); err != nil {
+			return f, fmt.Errorf("find what to roll up of %s: %w", table, err)
+		}
+		m.newest = m.newest.UTC()
+		f.pairs, f.marks = append(f.pairs, p), append(f.marks, m)
+	}
+	return f, rows.Err()
+}
+
+// work is the starts of the cells to compute by service, in Unix seconds, sorted.
+type work map[string][]int64
+
+// sort tells what there is to do from what the last run has done, notes what was found in
+// seen and moves newest on.
+func (f found) sort(oldest time.Time, before, seen map[pair]mark, newest *int64, st *Stats) work {
+	w := work{}
+	for i, p := range f.pairs {
+		seen[p] = f.marks[i]
+		*newest = max(*newest, f.marks[i].newest.UnixMilli())
+		switch {
+		case p.at < oldest.Unix():
+			st.TooOld++
+		case before[p] == f.marks[i]:
+			st.Unchanged++
+		default:
+			w[p.service] = append(w[p.service], p.at)
+		}
+	}
+	for _, cells := range w {
+		slices.Sort(cells)
+	}
+	return w
+}
+
+// chunk is what one statement computes.
+type chunk struct {
+	services []string
+	// starts are the starts of each service's cells in Unix seconds, versions their versions.
+	starts   [][]int64
+	versions [][]uint64
+	// lo and hi bound all of them, cells is their number.
+	lo, hi int64
+	cells  int
+}
+
+// maxCells bounds one statement: its text, which the server reads up to 256 KiB of, and
+// its memory.
+const maxCells = 4096
+
+// chunks cuts work into pieces that one statement may handle. A piece lies within one
+// partition of the finest tables, a day, so that few granules are read beside it.
+func (w work) chunks(width time.Duration) func(func(chunk) bool) {
+	days := map[int64]work{}
+	for service, cells := range w {
+		for _, at := range cells {
+			d := at / 86400
+			if days[d] == nil {
+				days[d] = work{}
+			}
+			days[d][service] = append(days[d][service], at)
+		}
+	}
+	seconds := int64(width.Seconds())
+	return func(yield func(chunk) bool) {
+		for _, d := range slices.Sorted(maps.Keys(days)) {
+			var c chunk
+			for _, service := range slices.Sorted(maps.Keys(days[d])) {
+				for part := range slices.Chunk(days[d][service], maxCells) {
+					if c.cells+len(part) > maxCells {
+						if !yield(c) {
+							return
+						}
+						c = chunk{}
+					}
+					c.add(service, part, seconds)
+				}
+			}
+			if c.cells > 0 && !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+func (c *chunk) add(service string, starts []int64, width int64) {
+	lo, hi := starts[0], starts[len(starts)-1]+width
+	if c.cells == 0 {
+		c.lo, c.hi = lo, hi
+	}
+	c.lo, c.hi, c.cells = min(c.lo, lo), max(c.hi, hi), c.cells+len(starts)
+	c.services, c.starts = append(c.services, service), append(c.starts, starts)
+}
+
+func (c chunk) args() []any {
+	return []any{
+		clickhouse.Named("services", c.services), clickhouse.Named("cells", c.starts),
+		clickhouse.Named("lo", c.lo), clickhouse.Named("hi", c.hi),
+	}
+}
+
+// versions asks for the cells' versions; cells that have none, since their rows are gone,
+// are left out of what it returns.
+func (j *Job) versions(ctx context.Context, query string, c chunk) (chunk, error) {
+	rows, err := j.conn.Query(ctx, query, c.args()...)
+	if err != nil {
+		return c, err
+	}
+	defer rows.Close()
+	out := chunk{lo: c.lo, hi: c.hi}
+	for rows.Next() {
+		var service string
+		var at int64
+		var version uint64
+		if err := rows.Scan(&service, &at, &version); err != nil {
+			return c, err
+		}
+		last := len(out.services) - 1
+		if last < 0 || out.services[last] != service {
+			out.services, out.starts, out.versions = append(out.services, service), append(out.starts, nil), append(out.versions, nil)
+			last++
+		}
+		out.starts[last], out.versions[last] = append(out.starts[last], at), append(out.versions[last], version)
+		out.cells++
+	}
+	return out, rows.Err()
+}
+
+// waves lists the tiers in groups that can be computed side by side, each after the one
+// that has its sources.
+func waves() [][]tier {
+	var out [][]tier
+	depth := map[string]int{}
+	for _, t := range tiers() {
+		d := 0
+		if n, ok := depth[t.source]; ok {
+			d = n + 1
+		}
+		depth[t.name] = d
+		if d == len(out) {
+			out = append(out, nil)
+		}
+		out[d] = append(out[d], t)
+	}
+	return out
+}
