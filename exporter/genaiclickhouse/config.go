@@ -62,6 +62,9 @@ type Config struct {
 	SpanAttributes []string `mapstructure:"span_attributes"`
 	// StoreSpans is genai, all or none.
 	StoreSpans StoreSpans `mapstructure:"store_spans"`
+	// MaxInsertRows bounds the rows of one INSERT. Batches are bounded in bytes by
+	// sending_queue, which small rows could make many.
+	MaxInsertRows int `mapstructure:"max_insert_rows"`
 
 	QueueConfig configoptional.Optional[exporterhelper.QueueBatchConfig] `mapstructure:"sending_queue"`
 	RetryConfig configretry.BackOffConfig                                `mapstructure:"retry_on_failure"`
@@ -82,6 +85,9 @@ const (
 	defaultBatchMinBytes = 8 << 20
 	defaultBatchMaxBytes = 32 << 20
 	defaultConsumers     = 2
+	// defaultInsertRows holds an INSERT to about 100 MB of memory on either side, and is far
+	// below the million rows at which ClickHouse makes a second part of it.
+	defaultInsertRows = 100_000
 )
 
 func createDefaultConfig() component.Config {
@@ -106,6 +112,7 @@ func createDefaultConfig() component.Config {
 		TimeoutConfig:  exporterhelper.TimeoutConfig{Timeout: defaultTimeout},
 		SpanAttributes: DefaultSpanAttributes(),
 		StoreSpans:     StoreSpansGenAI,
+		MaxInsertRows:  defaultInsertRows,
 		QueueConfig:    configoptional.Some(queue),
 		RetryConfig:    retry,
 	}
@@ -129,6 +136,9 @@ func (c *Config) Validate() error {
 	}
 	if c.TimeoutConfig.Timeout <= 0 {
 		errs = append(errs, fmt.Errorf("timeout: %s bounds nothing; want a positive duration, such as 30s", c.TimeoutConfig.Timeout))
+	}
+	if c.MaxInsertRows <= 0 {
+		errs = append(errs, fmt.Errorf("max_insert_rows: %d bounds nothing; want a positive number, such as %d", c.MaxInsertRows, defaultInsertRows))
 	}
 	for i, key := range c.SpanAttributes {
 		switch {

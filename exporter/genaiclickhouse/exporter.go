@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/component/componentstatus"
-	"go.opentelemetry.io/collector/consumer/consumererror"
 	"go.opentelemetry.io/collector/exporter"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.uber.org/zap"
@@ -36,14 +33,15 @@ type genaiExporter struct {
 	host    component.Host
 	stop    func()
 
-	mu    sync.Mutex
-	ready bool
-	// reported is the text of the last status, so that a status is reported on change.
-	reported string
+	suspects suspects
+
+	mu        sync.Mutex
+	ready     bool
+	condition condition
 }
 
 func newExporter(set exporter.Settings, cfg *Config, clk clock.Clock) (*genaiExporter, error) {
-	tel, err := newTelemetry(set.TelemetrySettings)
+	tel, err := newTelemetry(set.TelemetrySettings, clk)
 	if err != nil {
 		return nil, err
 	}
@@ -66,9 +64,11 @@ func (e *genaiExporter) start(ctx context.Context, host component.Host) error {
 		defer done()
 		_ = e.checkSchema(ctx)
 	})
+	unwatch := e.watchPressure(running)
 	e.stop = func() {
 		cancel() // a check that waits for a silent server must not hold the shutdown up
 		stop()
+		unwatch()
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func (e *genaiExporter) checkSchema(ctx context.Context) error {
 	}
 	e.ready = err == nil
 	e.tel.ready(ctx, e.ready)
-	e.report(err)
+	e.reportSchema(err)
 	return err
 }
 
@@ -114,39 +114,13 @@ func (e *genaiExporter) distrust(ctx context.Context) {
 	e.tel.ready(ctx, false)
 }
 
-// report tells the collector and the log what the schema check found, when that changes.
-func (e *genaiExporter) report(err error) {
-	text := "ready"
-	event := componentstatus.NewEvent(componentstatus.StatusOK)
-	if err != nil {
-		text = err.Error()
-		event = componentstatus.NewRecoverableErrorEvent(err)
-		if schema.Permanent(err) {
-			event = componentstatus.NewPermanentErrorEvent(err)
-		}
-	}
-	if text == e.reported {
-		return
-	}
-	e.reported = text
-	componentstatus.ReportStatus(e.host, event)
-	switch {
-	case err == nil:
-		e.log.Info("ClickHouse is ready", zap.String("database", e.cfg.Database), zap.Int("schema_version", schema.Version))
-	case schema.Permanent(err):
-		e.log.Error("ClickHouse cannot be written to; data is kept in the queue", zap.Error(err))
-	default:
-		e.log.Warn("waiting for ClickHouse; data is kept in the queue", zap.Error(err))
-	}
-}
-
-// push writes one batch. An error without consumererror's permanent mark means that the
-// whole batch may be tried again: tokens and keys make that harmless.
-func (e *genaiExporter) push(ctx context.Context, td ptrace.Traces) error {
+// push writes one piece of a batch. The whole piece may be tried again after an error:
+// tokens and keys make that harmless. judge says whether it will be, which is counted.
+func (e *genaiExporter) push(ctx context.Context, td ptrace.Traces, judge func(error) errorClass) error {
 	spans := int64(td.SpanCount())
 	e.tel.spansReceived(ctx, spans)
 	if err := e.checkSchema(ctx); err != nil {
-		e.tel.spansRefused(ctx, spans, classRetryable)
+		e.tel.spansRefused(ctx, spans, judge(err))
 		return fmt.Errorf("genaiclickhouse: not ready: %w", err)
 	}
 	now := e.clk.Now()
@@ -155,15 +129,13 @@ func (e *genaiExporter) push(ctx context.Context, td ptrace.Traces) error {
 	e.tel.rowsReceived(ctx, left)
 	for _, in := range batch.inserts(now) {
 		if err := e.insert(ctx, &in); err != nil {
-			code, class := classify(err)
+			f := describe(err)
+			err = &insertError{in.table, fmt.Errorf("genaiclickhouse: insert %d rows into %s.%s (%s, code %d): %w", in.rows, e.cfg.Database, in.table, f.class, f.code, err)}
+			class := judge(err)
 			e.tel.rowsRefused(ctx, left, class)
 			e.tel.spansRefused(ctx, spans, class)
-			if schemaCodes[code] {
+			if f.schema {
 				e.distrust(ctx)
-			}
-			err = fmt.Errorf("genaiclickhouse: insert %d rows into %s.%s (%s, code %d): %w", in.rows, e.cfg.Database, in.table, class, code, err)
-			if class == classPermanent {
-				return consumererror.NewPermanent(err)
 			}
 			return err
 		}
@@ -179,9 +151,9 @@ func (e *genaiExporter) insert(ctx context.Context, in *insert) error {
 	err := in.send(ctx, e.conn, e.cfg.Database)
 	outcome := "ok"
 	if err != nil {
-		code, class := classify(err)
-		outcome = string(class)
-		e.tel.insertError(ctx, strconv.Itoa(int(code)), class)
+		f := describe(err)
+		outcome = string(f.class)
+		e.tel.insertError(ctx, f)
 	}
 	e.tel.insertDuration(ctx, time.Since(begin), in.table, outcome)
 	if err != nil && ctx.Err() != nil {

@@ -29,7 +29,7 @@ func createTraces(ctx context.Context, set exporter.Settings, cfg *Config, clk c
 	if err != nil {
 		return nil, err
 	}
-	return exporterhelper.NewTraces(ctx, set, cfg, e.push,
+	return exporterhelper.NewTraces(ctx, set, cfg, e.deliver,
 		exporterhelper.WithCapabilities(consumer.Capabilities{MutatesData: false}),
 		exporterhelper.WithTimeout(cfg.TimeoutConfig),
 		exporterhelper.WithRetry(cfg.RetryConfig),

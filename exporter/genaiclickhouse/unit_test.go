@@ -1,14 +1,9 @@
 package genaiclickhouse
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"net"
 	"testing"
 	"time"
 
-	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -17,27 +12,6 @@ import (
 	"driftline/internal/rows"
 	"driftline/schema"
 )
-
-func TestErrorsAreClassedByCode(t *testing.T) {
-	for code, want := range map[int32]errorClass{
-		53: classPermanent, 62: classPermanent, 117: classPermanent, // content
-		241: classRetryable, 243: classRetryable, 252: classRetryable, 242: classRetryable, 319: classRetryable, // load, disk, replica
-		60: classRetryable, 81: classRetryable, 16: classRetryable, // the schema may come
-		516: classRetryable, 497: classRetryable, // an operator may fix login and rights
-		99999: classRetryable, // unknown: better twice than never
-	} {
-		gotCode, got := classify(fmt.Errorf("wrapped: %w", &clickhouse.Exception{Code: code}))
-		require.Equal(t, want, got, "code %d", code)
-		require.Equal(t, code, gotCode)
-	}
-	for _, err := range []error{context.DeadlineExceeded, &net.OpError{Op: "dial", Err: errors.New("refused")}, errors.New("EOF")} {
-		code, class := classify(err)
-		require.Zero(t, code)
-		require.Equal(t, classRetryable, class)
-	}
-	_, class := classify(fmt.Errorf("x: %w", &columnError{table: "spans", column: "c", err: errors.New("boom")}))
-	require.Equal(t, classPermanent, class)
-}
 
 func TestTheTokenNamesTheContentAndNothingElse(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)

@@ -3,10 +3,12 @@
 package metadata
 
 import (
+	"context"
 	"errors"
 	"sync"
 
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/embedded"
 	"go.opentelemetry.io/otel/trace"
 
 	"go.opentelemetry.io/collector/component"
@@ -23,22 +25,27 @@ func Tracer(settings component.TelemetrySettings) trace.Tracer {
 // TelemetryBuilder provides an interface for components to report telemetry
 // as defined in metadata and user config.
 type TelemetryBuilder struct {
-	meter                                 metric.Meter
-	mu                                    sync.Mutex
-	registrations                         []metric.Registration
-	ExporterGenaiclickhouseInsertDuration metric.Float64Histogram
-	ExporterGenaiclickhouseInsertErrors   metric.Int64Counter
-	ExporterGenaiclickhouseReady          metric.Int64Gauge
-	ExporterGenaiclickhouseRowsDropped    metric.Int64Counter
-	ExporterGenaiclickhouseRowsReceived   metric.Int64Counter
-	ExporterGenaiclickhouseRowsRefused    metric.Int64Counter
-	ExporterGenaiclickhouseRowsWritten    metric.Int64Counter
-	ExporterGenaiclickhouseSchemaVersion  metric.Int64Gauge
-	ExporterGenaiclickhouseSentBytes      metric.Int64Counter
-	ExporterGenaiclickhouseSpansReceived  metric.Int64Counter
-	ExporterGenaiclickhouseSpansRefused   metric.Int64Counter
-	ExporterGenaiclickhouseSpansSkipped   metric.Int64Counter
-	ExporterGenaiclickhouseSpansStored    metric.Int64Counter
+	meter                                      metric.Meter
+	mu                                         sync.Mutex
+	registrations                              []metric.Registration
+	ExporterGenaiclickhouseInsertDuration      metric.Float64Histogram
+	ExporterGenaiclickhouseInsertErrors        metric.Int64Counter
+	ExporterGenaiclickhouseLastInsertAge       metric.Float64ObservableGauge
+	ExporterGenaiclickhousePartsPerPartition   metric.Int64ObservableGauge
+	ExporterGenaiclickhousePartsPressure       metric.Float64ObservableGauge
+	ExporterGenaiclickhouseReady               metric.Int64Gauge
+	ExporterGenaiclickhouseRetries             metric.Int64Counter
+	ExporterGenaiclickhouseRowsDropped         metric.Int64Counter
+	ExporterGenaiclickhouseRowsReceived        metric.Int64Counter
+	ExporterGenaiclickhouseRowsRefused         metric.Int64Counter
+	ExporterGenaiclickhouseRowsWritten         metric.Int64Counter
+	ExporterGenaiclickhouseSchemaVersion       metric.Int64Gauge
+	ExporterGenaiclickhouseSchemaVersionWanted metric.Int64Gauge
+	ExporterGenaiclickhouseSentBytes           metric.Int64Counter
+	ExporterGenaiclickhouseSpansReceived       metric.Int64Counter
+	ExporterGenaiclickhouseSpansRefused        metric.Int64Counter
+	ExporterGenaiclickhouseSpansSkipped        metric.Int64Counter
+	ExporterGenaiclickhouseSpansStored         metric.Int64Counter
 }
 
 // TelemetryBuilderOption applies changes to default builder.
@@ -50,6 +57,71 @@ type telemetryBuilderOptionFunc func(mb *TelemetryBuilder)
 
 func (tbof telemetryBuilderOptionFunc) apply(mb *TelemetryBuilder) {
 	tbof(mb)
+}
+
+// RegisterExporterGenaiclickhouseLastInsertAgeCallback sets callback for observable ExporterGenaiclickhouseLastInsertAge metric.
+func (builder *TelemetryBuilder) RegisterExporterGenaiclickhouseLastInsertAgeCallback(cb metric.Float64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerFloat64{inst: builder.ExporterGenaiclickhouseLastInsertAge, obs: o})
+		return nil
+	}, builder.ExporterGenaiclickhouseLastInsertAge)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterExporterGenaiclickhousePartsPerPartitionCallback sets callback for observable ExporterGenaiclickhousePartsPerPartition metric.
+func (builder *TelemetryBuilder) RegisterExporterGenaiclickhousePartsPerPartitionCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ExporterGenaiclickhousePartsPerPartition, obs: o})
+		return nil
+	}, builder.ExporterGenaiclickhousePartsPerPartition)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterExporterGenaiclickhousePartsPressureCallback sets callback for observable ExporterGenaiclickhousePartsPressure metric.
+func (builder *TelemetryBuilder) RegisterExporterGenaiclickhousePartsPressureCallback(cb metric.Float64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerFloat64{inst: builder.ExporterGenaiclickhousePartsPressure, obs: o})
+		return nil
+	}, builder.ExporterGenaiclickhousePartsPressure)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+type observerInt64 struct {
+	embedded.Int64Observer
+	inst metric.Int64Observable
+	obs  metric.Observer
+}
+
+func (oi *observerInt64) Observe(value int64, opts ...metric.ObserveOption) {
+	oi.obs.ObserveInt64(oi.inst, value, opts...)
+}
+
+type observerFloat64 struct {
+	embedded.Float64Observer
+	inst metric.Float64Observable
+	obs  metric.Observer
+}
+
+func (oi *observerFloat64) Observe(value float64, opts ...metric.ObserveOption) {
+	oi.obs.ObserveFloat64(oi.inst, value, opts...)
 }
 
 // Shutdown unregister all registered callbacks for async instruments.
@@ -79,14 +151,38 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ExporterGenaiclickhouseInsertErrors, err = builder.meter.Int64Counter(
 		"otelcol_exporter_genaiclickhouse_insert_errors",
-		metric.WithDescription("INSERTs that failed, by ClickHouse's error code (0 is no answer) and class (retryable, permanent). [Alpha]"),
+		metric.WithDescription("INSERTs that failed, by ClickHouse's code (0 is none), its name, and class. A retryable one is tried again; a permanent one is divided until the row stands alone that cannot be stored. [Alpha]"),
 		metric.WithUnit("{error}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ExporterGenaiclickhouseLastInsertAge, err = builder.meter.Float64ObservableGauge(
+		"otelcol_exporter_genaiclickhouse_last_insert_age",
+		metric.WithDescription("Time since ClickHouse last acknowledged an INSERT. Missing before the first. [Alpha]"),
+		metric.WithUnit("s"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ExporterGenaiclickhousePartsPerPartition, err = builder.meter.Int64ObservableGauge(
+		"otelcol_exporter_genaiclickhouse_parts_per_partition",
+		metric.WithDescription("Active parts of the table's fullest partition, counted once a minute on the node that the exporter is connected to. Missing while unknown. [Alpha]"),
+		metric.WithUnit("{part}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ExporterGenaiclickhousePartsPressure, err = builder.meter.Float64ObservableGauge(
+		"otelcol_exporter_genaiclickhouse_parts_pressure",
+		metric.WithDescription("parts_per_partition over the table's parts_to_delay_insert (limit=delay) and parts_to_throw_insert (limit=throw). From 1 on ClickHouse delays or refuses inserts. Missing while unknown. [Alpha]"),
+		metric.WithUnit("1"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ExporterGenaiclickhouseReady, err = builder.meter.Int64Gauge(
 		"otelcol_exporter_genaiclickhouse_ready",
 		metric.WithDescription("1 when the schema was found right and data is taken, otherwise 0. [Alpha]"),
 		metric.WithUnit("1"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ExporterGenaiclickhouseRetries, err = builder.meter.Int64Counter(
+		"otelcol_exporter_genaiclickhouse_retries",
+		metric.WithDescription("Batches, or what was left of them, that were handed back to be tried again, by code (0 is none of ClickHouse's) and name. [Alpha]"),
+		metric.WithUnit("{batch}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ExporterGenaiclickhouseRowsDropped, err = builder.meter.Int64Counter(
@@ -103,7 +199,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ExporterGenaiclickhouseRowsRefused, err = builder.meter.Int64Counter(
 		"otelcol_exporter_genaiclickhouse_rows_refused",
-		metric.WithDescription("Rows not written because the try failed at or before their table, by table and class. [Alpha]"),
+		metric.WithDescription("Rows not written because the try failed at or before their table, by table and class (retryable rows come again, permanent ones are lost). [Alpha]"),
 		metric.WithUnit("{row}"),
 	)
 	errs = errors.Join(errs, err)
@@ -116,6 +212,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	builder.ExporterGenaiclickhouseSchemaVersion, err = builder.meter.Int64Gauge(
 		"otelcol_exporter_genaiclickhouse_schema_version",
 		metric.WithDescription("Schema version found in the database; 0 is none. [Alpha]"),
+		metric.WithUnit("{version}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ExporterGenaiclickhouseSchemaVersionWanted, err = builder.meter.Int64Gauge(
+		"otelcol_exporter_genaiclickhouse_schema_version_wanted",
+		metric.WithDescription("Schema version that this exporter writes. [Alpha]"),
 		metric.WithUnit("{version}"),
 	)
 	errs = errors.Join(errs, err)
@@ -139,7 +241,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ExporterGenaiclickhouseSpansSkipped, err = builder.meter.Int64Counter(
 		"otelcol_exporter_genaiclickhouse_spans_skipped",
-		metric.WithDescription("Spans that get no thin row, by reason (not_genai, synthetic, disabled, bad_time, bad_row). Their findings are stored all the same. [Alpha]"),
+		metric.WithDescription("Spans that get no thin row, by reason (not_genai, synthetic, disabled, bad_time, bad_row). Their findings are stored all the same. Synthetic ones carry rows only. [Alpha]"),
 		metric.WithUnit("{span}"),
 	)
 	errs = errors.Join(errs, err)

@@ -39,7 +39,7 @@ func AssertEqualExporterGenaiclickhouseInsertDuration(t *testing.T, tt *componen
 func AssertEqualExporterGenaiclickhouseInsertErrors(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_exporter_genaiclickhouse_insert_errors",
-		Description: "INSERTs that failed, by ClickHouse's error code (0 is no answer) and class (retryable, permanent). [Alpha]",
+		Description: "INSERTs that failed, by ClickHouse's code (0 is none), its name, and class. A retryable one is tried again; a permanent one is divided until the row stands alone that cannot be stored. [Alpha]",
 		Unit:        "{error}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -48,6 +48,48 @@ func AssertEqualExporterGenaiclickhouseInsertErrors(t *testing.T, tt *componentt
 		},
 	}
 	got, err := tt.GetMetric("otelcol_exporter_genaiclickhouse_insert_errors")
+	require.NoError(t, err)
+	metricdatatest.AssertEqual(t, want, got, opts...)
+}
+
+func AssertEqualExporterGenaiclickhouseLastInsertAge(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[float64], opts ...metricdatatest.Option) {
+	want := metricdata.Metrics{
+		Name:        "otelcol_exporter_genaiclickhouse_last_insert_age",
+		Description: "Time since ClickHouse last acknowledged an INSERT. Missing before the first. [Alpha]",
+		Unit:        "s",
+		Data: metricdata.Gauge[float64]{
+			DataPoints: dps,
+		},
+	}
+	got, err := tt.GetMetric("otelcol_exporter_genaiclickhouse_last_insert_age")
+	require.NoError(t, err)
+	metricdatatest.AssertEqual(t, want, got, opts...)
+}
+
+func AssertEqualExporterGenaiclickhousePartsPerPartition(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
+	want := metricdata.Metrics{
+		Name:        "otelcol_exporter_genaiclickhouse_parts_per_partition",
+		Description: "Active parts of the table's fullest partition, counted once a minute on the node that the exporter is connected to. Missing while unknown. [Alpha]",
+		Unit:        "{part}",
+		Data: metricdata.Gauge[int64]{
+			DataPoints: dps,
+		},
+	}
+	got, err := tt.GetMetric("otelcol_exporter_genaiclickhouse_parts_per_partition")
+	require.NoError(t, err)
+	metricdatatest.AssertEqual(t, want, got, opts...)
+}
+
+func AssertEqualExporterGenaiclickhousePartsPressure(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[float64], opts ...metricdatatest.Option) {
+	want := metricdata.Metrics{
+		Name:        "otelcol_exporter_genaiclickhouse_parts_pressure",
+		Description: "parts_per_partition over the table's parts_to_delay_insert (limit=delay) and parts_to_throw_insert (limit=throw). From 1 on ClickHouse delays or refuses inserts. Missing while unknown. [Alpha]",
+		Unit:        "1",
+		Data: metricdata.Gauge[float64]{
+			DataPoints: dps,
+		},
+	}
+	got, err := tt.GetMetric("otelcol_exporter_genaiclickhouse_parts_pressure")
 	require.NoError(t, err)
 	metricdatatest.AssertEqual(t, want, got, opts...)
 }
@@ -62,6 +104,22 @@ func AssertEqualExporterGenaiclickhouseReady(t *testing.T, tt *componenttest.Tel
 		},
 	}
 	got, err := tt.GetMetric("otelcol_exporter_genaiclickhouse_ready")
+	require.NoError(t, err)
+	metricdatatest.AssertEqual(t, want, got, opts...)
+}
+
+func AssertEqualExporterGenaiclickhouseRetries(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
+	want := metricdata.Metrics{
+		Name:        "otelcol_exporter_genaiclickhouse_retries",
+		Description: "Batches, or what was left of them, that were handed back to be tried again, by code (0 is none of ClickHouse's) and name. [Alpha]",
+		Unit:        "{batch}",
+		Data: metricdata.Sum[int64]{
+			Temporality: metricdata.CumulativeTemporality,
+			IsMonotonic: true,
+			DataPoints:  dps,
+		},
+	}
+	got, err := tt.GetMetric("otelcol_exporter_genaiclickhouse_retries")
 	require.NoError(t, err)
 	metricdatatest.AssertEqual(t, want, got, opts...)
 }
@@ -101,7 +159,7 @@ func AssertEqualExporterGenaiclickhouseRowsReceived(t *testing.T, tt *componentt
 func AssertEqualExporterGenaiclickhouseRowsRefused(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_exporter_genaiclickhouse_rows_refused",
-		Description: "Rows not written because the try failed at or before their table, by table and class. [Alpha]",
+		Description: "Rows not written because the try failed at or before their table, by table and class (retryable rows come again, permanent ones are lost). [Alpha]",
 		Unit:        "{row}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -140,6 +198,20 @@ func AssertEqualExporterGenaiclickhouseSchemaVersion(t *testing.T, tt *component
 		},
 	}
 	got, err := tt.GetMetric("otelcol_exporter_genaiclickhouse_schema_version")
+	require.NoError(t, err)
+	metricdatatest.AssertEqual(t, want, got, opts...)
+}
+
+func AssertEqualExporterGenaiclickhouseSchemaVersionWanted(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
+	want := metricdata.Metrics{
+		Name:        "otelcol_exporter_genaiclickhouse_schema_version_wanted",
+		Description: "Schema version that this exporter writes. [Alpha]",
+		Unit:        "{version}",
+		Data: metricdata.Gauge[int64]{
+			DataPoints: dps,
+		},
+	}
+	got, err := tt.GetMetric("otelcol_exporter_genaiclickhouse_schema_version_wanted")
 	require.NoError(t, err)
 	metricdatatest.AssertEqual(t, want, got, opts...)
 }
@@ -195,7 +267,7 @@ func AssertEqualExporterGenaiclickhouseSpansRefused(t *testing.T, tt *componentt
 func AssertEqualExporterGenaiclickhouseSpansSkipped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_exporter_genaiclickhouse_spans_skipped",
-		Description: "Spans that get no thin row, by reason (not_genai, synthetic, disabled, bad_time, bad_row). Their findings are stored all the same. [Alpha]",
+		Description: "Spans that get no thin row, by reason (not_genai, synthetic, disabled, bad_time, bad_row). Their findings are stored all the same. Synthetic ones carry rows only. [Alpha]",
 		Unit:        "{span}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

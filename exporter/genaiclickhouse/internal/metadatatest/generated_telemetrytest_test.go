@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 
@@ -19,14 +20,28 @@ func TestSetupTelemetry(t *testing.T) {
 	tb, err := metadata.NewTelemetryBuilder(testTel.NewTelemetrySettings())
 	require.NoError(t, err)
 	defer tb.Shutdown()
+	require.NoError(t, tb.RegisterExporterGenaiclickhouseLastInsertAgeCallback(func(_ context.Context, observer metric.Float64Observer) error {
+		observer.Observe(1)
+		return nil
+	}))
+	require.NoError(t, tb.RegisterExporterGenaiclickhousePartsPerPartitionCallback(func(_ context.Context, observer metric.Int64Observer) error {
+		observer.Observe(1)
+		return nil
+	}))
+	require.NoError(t, tb.RegisterExporterGenaiclickhousePartsPressureCallback(func(_ context.Context, observer metric.Float64Observer) error {
+		observer.Observe(1)
+		return nil
+	}))
 	tb.ExporterGenaiclickhouseInsertDuration.Record(context.Background(), 1)
 	tb.ExporterGenaiclickhouseInsertErrors.Add(context.Background(), 1)
 	tb.ExporterGenaiclickhouseReady.Record(context.Background(), 1)
+	tb.ExporterGenaiclickhouseRetries.Add(context.Background(), 1)
 	tb.ExporterGenaiclickhouseRowsDropped.Add(context.Background(), 1)
 	tb.ExporterGenaiclickhouseRowsReceived.Add(context.Background(), 1)
 	tb.ExporterGenaiclickhouseRowsRefused.Add(context.Background(), 1)
 	tb.ExporterGenaiclickhouseRowsWritten.Add(context.Background(), 1)
 	tb.ExporterGenaiclickhouseSchemaVersion.Record(context.Background(), 1)
+	tb.ExporterGenaiclickhouseSchemaVersionWanted.Record(context.Background(), 1)
 	tb.ExporterGenaiclickhouseSentBytes.Add(context.Background(), 1)
 	tb.ExporterGenaiclickhouseSpansReceived.Add(context.Background(), 1)
 	tb.ExporterGenaiclickhouseSpansRefused.Add(context.Background(), 1)
@@ -38,7 +53,19 @@ func TestSetupTelemetry(t *testing.T) {
 	AssertEqualExporterGenaiclickhouseInsertErrors(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
+	AssertEqualExporterGenaiclickhouseLastInsertAge(t, testTel,
+		[]metricdata.DataPoint[float64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualExporterGenaiclickhousePartsPerPartition(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualExporterGenaiclickhousePartsPressure(t, testTel,
+		[]metricdata.DataPoint[float64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
 	AssertEqualExporterGenaiclickhouseReady(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualExporterGenaiclickhouseRetries(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualExporterGenaiclickhouseRowsDropped(t, testTel,
@@ -54,6 +81,9 @@ func TestSetupTelemetry(t *testing.T) {
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualExporterGenaiclickhouseSchemaVersion(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualExporterGenaiclickhouseSchemaVersionWanted(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualExporterGenaiclickhouseSentBytes(t, testTel,

@@ -22,6 +22,7 @@ import (
 	"go.opentelemetry.io/collector/exporter/exportertest"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"driftline/exporter/genaiclickhouse"
@@ -125,6 +126,26 @@ func (r *rig) sums(name string) map[string]int64 {
 		out[strings.Join(key, "/")] += p.Value
 	}
 	return out
+}
+
+// where adds the points of a counter that carry all of the attributes, given as "key=value".
+func (r *rig) where(name string, attributes ...string) (n int64) {
+	m, err := r.tel.GetMetric("otelcol_exporter_genaiclickhouse_" + name)
+	if err != nil {
+		return 0
+	}
+	for _, p := range m.Data.(metricdata.Sum[int64]).DataPoints {
+		there := true
+		for _, a := range attributes {
+			key, want, _ := strings.Cut(a, "=")
+			got, ok := p.Attributes.Value(attribute.Key(key))
+			there = there && ok && got.String() == want
+		}
+		if there {
+			n += p.Value
+		}
+	}
+	return n
 }
 
 func total(m map[string]int64) (n int64) {
