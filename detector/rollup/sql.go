@@ -22,8 +22,12 @@ const countBits = 20
 
 const countMask = 1<<countBits - 1
 
+// given names the work once, since a statement needs it in several places and a parameter
+// stands as text in each.
+const given = "WITH arrayZip(@services, @cells) AS given_work "
+
 // cellsOf is the work as rows.
-const cellsOf = "SELECT tupleElement(work, 1), toDateTime(arrayJoin(tupleElement(work, 2)), 'UTC') FROM (SELECT arrayJoin(arrayZip(@services, @cells)) AS work)"
+const cellsOf = "SELECT tupleElement(work, 1), toDateTime(arrayJoin(tupleElement(work, 2)), 'UTC') FROM (SELECT arrayJoin(given_work) AS work)"
 
 // minuteFilter bounds a read of a base table to dirty minutes. Both its parts name the
 // table's sort key as it stands, so that only their granules are read.
@@ -125,7 +129,7 @@ func version(newest, rows string) string {
 // versions gives each cell's version before anything is written. Tombstones and emptied
 // cells count for it, and for nothing else.
 func (l level) versions() string {
-	return "SELECT service_name, toInt64(toUnixTimestamp(" + l.cell + ")) AS cell, " + version(l.newest, l.rows) + " FROM " + l.from + l.where() +
+	return given + "SELECT service_name, toInt64(toUnixTimestamp(" + l.cell + ")) AS cell, " + version(l.newest, l.rows) + " FROM " + l.from + l.where() +
 		" GROUP BY service_name, cell ORDER BY service_name, cell" + finalSettings
 }
 
@@ -229,7 +233,7 @@ func (l level) selected() string {
 
 // insert writes the cells that have rows.
 func (l level) insert(db string) string {
-	return "INSERT INTO " + db + "." + l.target + " (" + l.columns() + ") " + l.selected() + finalSettings
+	return "INSERT INTO " + db + "." + l.target + " (" + l.columns() + ") " + given + l.selected() + finalSettings
 }
 
 // zero writes n = 0 over cells that the source no longer has. It looks for them after the
@@ -240,10 +244,10 @@ func (l level) zero(db string) string {
 	dims := list(append([]string{"service_name", "minute"}, l.dimNames()...))
 	fresh := "SELECT service_name, cell, " + prefixed(l.dimNames()) + " FROM (" + l.cells([]agg{l.aggs[0]}) + ") WHERE agg_n > 0"
 	have := "SELECT " + dims + ", version FROM " + db + "." + l.target + " FINAL WHERE n > 0 AND minute >= toDateTime(@lo, 'UTC') AND minute < toDateTime(@hi, 'UTC') AND (service_name, minute) IN (" + cellsOf + ")"
-	given := "SELECT tupleElement(work, 1) AS service_name, toDateTime(tupleElement(cell, 1), 'UTC') AS minute, toUInt64(tupleElement(cell, 2)) AS new_version FROM " +
-		"(SELECT arrayJoin(arrayZip(@services, @cells, @versions)) AS work, arrayJoin(arrayZip(tupleElement(work, 2), tupleElement(work, 3))) AS cell)"
-	return "INSERT INTO " + db + "." + l.target + " (" + dims + ", version) SELECT " + dims + ", new_version FROM (" + have + ") AS have INNER JOIN (" + given +
-		") AS given USING (service_name, minute) WHERE version <= new_version AND (" + dims + ") GLOBAL NOT IN (" + fresh + ")" + finalSettings
+	versions := "SELECT tupleElement(work, 1) AS service_name, toDateTime(tupleElement(cell, 1), 'UTC') AS minute, toUInt64(tupleElement(cell, 2)) AS new_version FROM " +
+		"(SELECT arrayJoin(arrayZip(given_work, @versions)) AS both, tupleElement(both, 1) AS work, arrayJoin(arrayZip(tupleElement(work, 2), tupleElement(both, 2))) AS cell)"
+	return "INSERT INTO " + db + "." + l.target + " (" + dims + ", version) " + given + "SELECT " + dims + ", new_version FROM (" + have + ") AS have INNER JOIN (" + versions +
+		") AS versions USING (service_name, minute) WHERE version <= new_version AND (" + dims + ") GLOBAL NOT IN (" + fresh + ")" + finalSettings
 }
 
 // dirty lists the (service, minute) pairs of a base table that got rows after @since.
