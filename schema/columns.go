@@ -40,25 +40,44 @@ func Tables() []Table { return tablesUpTo(Version) }
 
 func tablesUpTo(last uint32) []Table {
 	var out []Table
-	o := Options{}.withDefaults()
 	for version := uint32(1); version <= last; version++ {
 		for _, obj := range versions[version] {
-			var err error
-			switch {
-			case obj.isTable():
-				var table Table
-				table, err = parseTable(o.mustRender(version, obj))
-				table.Name, table.TTLKey, table.ShardBy = obj.name, obj.ttl, obj.shardBy
-				out = append(out, table)
-			case obj.alters != "":
-				err = alterParsed(out, obj, o.mustRender(version, obj))
-			}
-			if err != nil {
-				panic(err)
+			out = withObject(out, version, obj)
+		}
+	}
+	return out
+}
+
+// tablesOf lists the base tables as steps leave them.
+func tablesOf(steps []Step) []Table {
+	var out []Table
+	for _, step := range steps {
+		for _, obj := range versions[step.Version] {
+			if obj.name == step.Name {
+				out = withObject(out, step.Version, obj)
 			}
 		}
 	}
 	return out
+}
+
+// withObject adds the table that obj creates or changes the one it alters.
+func withObject(tables []Table, version uint32, obj object) []Table {
+	o := Options{}.withDefaults()
+	var err error
+	switch {
+	case obj.isTable():
+		var table Table
+		table, err = parseTable(o.mustRender(version, obj))
+		table.Name, table.TTLKey, table.ShardBy = obj.name, obj.ttl, obj.shardBy
+		tables = append(tables, table)
+	case obj.alters != "":
+		err = alterParsed(tables, obj, o.mustRender(version, obj))
+	}
+	if err != nil {
+		panic(err) // a template in the binary is broken; TestTemplatesRender shows it first
+	}
+	return tables
 }
 
 func alterParsed(tables []Table, obj object, text string) error {

@@ -195,8 +195,8 @@ func TestAStaleLockIsBrokenOnceAndAFreshOneIsNot(t *testing.T) {
 	require.NoError(t, err)
 
 	// Two callers saw the dead holder's lock. The first moves it aside and takes its own.
-	first := &lock{conn: conn, o: o, owner: lockOwner()}
-	second := &lock{conn: conn, o: o, owner: lockOwner()}
+	first := &lock{conn: conn, o: o, how: o.tableLock(), owner: newOwner()}
+	second := &lock{conn: conn, o: o, how: o.tableLock(), owner: newOwner()}
 	log := discard()
 	require.NoError(t, first.breakStale(ctx, dead.owner, LockStale, log))
 	fresh, err := acquire(ctx, conn, o, log)

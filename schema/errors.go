@@ -13,6 +13,10 @@ var (
 	ErrNewer = errors.New("schema newer than this binary")
 	// ErrChecksum says that an applied step is not the one this binary has.
 	ErrChecksum = errors.New("schema step differs")
+	// ErrMissing says that a table or view of an applied step is not there.
+	ErrMissing = errors.New("schema object missing")
+	// ErrColumns says that a table's columns are not those of the applied steps.
+	ErrColumns = errors.New("schema columns differ")
 	// ErrServerTooOld says that the server is older than MinServerVersion.
 	ErrServerTooOld = errors.New("server too old")
 	// ErrLocked says that another migration held the lock for longer than the wait.
@@ -38,5 +42,5 @@ func (e *Error) Unwrap() error { return e.Kind }
 // Permanent says whether waiting cannot mend err: another binary or an operator must act
 // first. A database that is not migrated yet or not reached yet may become right by itself.
 func Permanent(err error) bool {
-	return errors.Is(err, ErrNewer) || errors.Is(err, ErrChecksum) || errors.Is(err, ErrServerTooOld)
+	return errors.Is(err, ErrNewer) || errors.Is(err, ErrChecksum) || errors.Is(err, ErrColumns) || errors.Is(err, ErrServerTooOld)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -39,18 +40,25 @@ func (o Options) record() string {
 	return "INSERT INTO " + o.all(migrationsTable) + " (version, step, name, checksum, applied_by) VALUES (?, ?, ?, ?, ?)"
 }
 
-// Up brings o.Database to Version. Steps that are recorded are left alone (on a cluster
-// their idempotent statements run again, so that a node that joined later gets its
-// tables), and retention that differs from o.TTLDays is altered. Any number of callers may
-// run at once: one holds the lock and the others wait, up to LockWait.
+// Up brings o.Database to Version. Steps that are recorded are left alone, except those of
+// tables and views that are gone, which run again, and all of them on a cluster, so that a
+// node that joined later gets its tables. Retention that differs from o.TTLDays is altered.
+// Any number of callers may run at once: one holds the lock and the others wait, up to
+// LockWait.
 //
 // conn must not name o.Database as its default database, which may not exist yet. Errors
-// are those of Check, except ErrNotMigrated, plus ErrLocked and the server's own.
+// are those of Check, except ErrNotMigrated and ErrMissing, plus ErrLocked and the
+// server's own.
 func Up(ctx context.Context, conn driver.Conn, o Options, logger *slog.Logger) error {
+	return up(ctx, conn, o, Version, logger)
+}
+
+// up is Up of a binary whose newest version is known.
+func up(ctx context.Context, conn driver.Conn, o Options, known uint32, logger *slog.Logger) error {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	st, err := ReadStatus(ctx, conn, o)
+	st, err := readStatus(ctx, conn, o, known)
 	if err != nil {
 		return err
 	}
@@ -70,7 +78,7 @@ func Up(ctx context.Context, conn driver.Conn, o Options, logger *slog.Logger) e
 	defer l.release(logger)
 
 	// Another caller may have migrated while this one waited for the lock.
-	if st, err = ReadStatus(ctx, conn, o); err != nil {
+	if st, err = readStatus(ctx, conn, o, known); err != nil {
 		return err
 	}
 	if Permanent(st.Problem) {
@@ -83,19 +91,18 @@ func Up(ctx context.Context, conn driver.Conn, o Options, logger *slog.Logger) e
 }
 
 func (o Options) apply(ctx context.Context, conn driver.Conn, st Status, l *lock, logger *slog.Logger) error {
-	todo := st.Pending
-	if o.Cluster != "" {
-		all, err := Steps(o)
-		if err != nil {
-			return err
+	steps, err := stepsUpTo(o, st.Known)
+	if err != nil {
+		return err
+	}
+	if len(st.Missing) > 0 {
+		logger.Warn("tables or views are gone and are created again, tables empty", "database", o.Database, "missing", st.Missing)
+	}
+	for _, step := range steps {
+		pending := slices.ContainsFunc(st.Pending, func(p Step) bool { return p.Version == step.Version && p.Number == step.Number })
+		if !pending && o.Cluster == "" && !step.restores(st.Missing) {
+			continue
 		}
-		todo = all
-	}
-	pending := map[[2]uint32]bool{}
-	for _, step := range st.Pending {
-		pending[[2]uint32{step.Version, step.Number}] = true
-	}
-	for _, step := range todo {
 		if err := l.renew(ctx); err != nil {
 			return err
 		}
@@ -104,7 +111,7 @@ func (o Options) apply(ctx context.Context, conn driver.Conn, st Status, l *lock
 				return fmt.Errorf("schema step %d.%d (%s) in database %s: %w", step.Version, step.Number, step.Name, o.Database, err)
 			}
 		}
-		if !pending[[2]uint32{step.Version, step.Number}] {
+		if !pending {
 			continue
 		}
 		if err := conn.Exec(ctx, o.record(), step.Version, step.Number, step.Name, step.Checksum, o.AppliedBy); err != nil {
@@ -122,6 +129,7 @@ func DryRun(ctx context.Context, conn driver.Conn, o Options) ([]string, error) 
 	if err != nil {
 		return nil, err
 	}
+	var again []Step
 	var alters []string
 	fresh := true
 	if conn != nil {
@@ -132,6 +140,7 @@ func DryRun(ctx context.Context, conn driver.Conn, o Options) ([]string, error) 
 		if Permanent(st.Problem) {
 			return nil, st.Problem
 		}
+		again = slices.DeleteFunc(slices.Clone(pending), func(step Step) bool { return !step.restores(st.Missing) })
 		pending = st.Pending
 		fresh = len(st.Applied) == 0
 		changes, err := o.withDefaults().ttlChanges(ctx, conn)
@@ -146,6 +155,9 @@ func DryRun(ctx context.Context, conn driver.Conn, o Options) ([]string, error) 
 	var out []string
 	if fresh {
 		out = append(out, o.bootstrap()...)
+	}
+	for _, step := range again {
+		out = append(out, step.Statements...)
 	}
 	for _, step := range pending {
 		out = append(out, step.Statements...)

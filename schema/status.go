@@ -34,6 +34,8 @@ type Status struct {
 	// Applied lists recorded steps in order; Pending those of this binary not recorded.
 	Applied []Applied
 	Pending []Step
+	// Missing names tables and views of applied steps that are not in the database.
+	Missing []string
 	// Problem is nil or the *Error that Check would return.
 	Problem error
 }
@@ -41,12 +43,17 @@ type Status struct {
 // ReadStatus reads the state of o.Database. Its error is about options or the connection;
 // a mismatch is in Status.Problem.
 func ReadStatus(ctx context.Context, conn driver.Conn, o Options) (Status, error) {
-	steps, err := Steps(o)
+	return readStatus(ctx, conn, o, Version)
+}
+
+// readStatus is ReadStatus of a binary whose newest version is known.
+func readStatus(ctx context.Context, conn driver.Conn, o Options, known uint32) (Status, error) {
+	steps, err := stepsUpTo(o, known)
 	if err != nil {
 		return Status{}, err
 	}
 	o = o.withDefaults()
-	st := Status{Database: o.Database, Known: Version}
+	st := Status{Database: o.Database, Known: known}
 	if st.ServerVersion, err = serverVersion(ctx, conn); err != nil {
 		return st, err
 	}
@@ -55,15 +62,25 @@ func ReadStatus(ctx context.Context, conn driver.Conn, o Options) (Status, error
 		st.Pending = steps
 		return st, nil
 	}
-	if st.Applied, err = readApplied(ctx, conn, o); err != nil {
+	have, err := readFound(ctx, conn, o.Database)
+	if err != nil {
 		return st, err
 	}
+	if have[migrationsTable] != nil {
+		if st.Applied, err = readApplied(ctx, conn, o); err != nil {
+			return st, err
+		}
+	}
 	st.compare(steps)
+	if Permanent(st.Problem) {
+		return st, nil
+	}
+	st.compareObjects(o, steps, have)
 	return st, nil
 }
 
 // Check returns nil if o.Database is exactly at Version, and otherwise an *Error of kind
-// ErrNotMigrated, ErrNewer, ErrChecksum or ErrServerTooOld, or the connection's error.
+// ErrNotMigrated, ErrMissing, ErrNewer, ErrChecksum, ErrColumns or ErrServerTooOld, or the connection's error.
 func Check(ctx context.Context, conn driver.Conn, o Options) error {
 	st, err := ReadStatus(ctx, conn, o)
 	if err != nil {
@@ -105,7 +122,7 @@ func (s *Status) compare(steps []Step) {
 		if !known[id{a.Version, a.Number}] {
 			s.Current = max(s.Current, a.Version)
 			s.Problem = &Error{ErrNewer,
-				fmt.Sprintf("database %s has schema step %d.%d (%s), this binary knows versions up to %d", s.Database, a.Version, a.Number, a.Name, Version),
+				fmt.Sprintf("database %s has schema step %d.%d (%s), this binary knows versions up to %d", s.Database, a.Version, a.Number, a.Name, s.Known),
 				"upgrade this binary to the release that migrated the database, or point it at another database"}
 			return
 		}
@@ -118,17 +135,8 @@ func (s *Status) compare(steps []Step) {
 	}
 }
 
-// readApplied returns recorded steps in order; none if the database or the table is not
-// there yet.
+// readApplied returns recorded steps in order.
 func readApplied(ctx context.Context, conn driver.Conn, o Options) ([]Applied, error) {
-	var there uint64
-	row := conn.QueryRow(ctx, "SELECT count() FROM system.tables WHERE database = ? AND name = ?", o.Database, migrationsTable)
-	if err := row.Scan(&there); err != nil {
-		return nil, fmt.Errorf("look for table %s.%s: %w", o.Database, migrationsTable, err)
-	}
-	if there == 0 {
-		return nil, nil
-	}
 	rows, err := conn.Query(ctx, "SELECT version, step, name, checksum, applied_at, applied_by FROM "+o.all(migrationsTable)+" FINAL ORDER BY version, step")
 	if err != nil {
 		return nil, fmt.Errorf("read %s.%s: %w", o.Database, migrationsTable, err)
