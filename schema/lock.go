@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,6 +86,14 @@ func acquire(ctx context.Context, conn driver.Conn, o Options, logger *slog.Logg
 func acquireBy(ctx context.Context, conn driver.Conn, o Options, how mechanism, logger *slog.Logger) (*lock, error) {
 	l := &lock{conn: conn, o: o, how: how, owner: newOwner()}
 	deadline := time.Now().Add(LockWait)
+	last := ""
+	// fail tells a wait that ended from a statement that failed, whichever notices first.
+	fail := func(err error) error {
+		if last != "" && ctx.Err() != nil {
+			return fmt.Errorf("wait for the migration lock %s held by %s: %w", how.name, last, context.Cause(ctx))
+		}
+		return err
+	}
 	for {
 		err := l.exec(ctx, how.take(l.owner))
 		if err == nil {
@@ -92,12 +101,13 @@ func acquireBy(ctx context.Context, conn driver.Conn, o Options, how mechanism, 
 			return l, nil
 		}
 		if !how.isHeld(err) {
-			return nil, fmt.Errorf("take the migration lock %s: %w", how.name, err)
+			return nil, fail(fmt.Errorf("take the migration lock %s: %w", how.name, err))
 		}
 		holder, age, held, err := l.holder(ctx)
 		if err != nil {
-			return nil, err
+			return nil, fail(err)
 		}
+		last = cmp.Or(holder, last)
 		if held && (age >= LockStale || ownerIsDead(holder)) {
 			if err := l.breakStale(ctx, holder, age, logger); err != nil {
 				return nil, err
@@ -113,7 +123,7 @@ func acquireBy(ctx context.Context, conn driver.Conn, o Options, how mechanism, 
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return nil, fmt.Errorf("wait for the migration lock %s held by %s: %w", how.name, holder, context.Cause(ctx))
+			return nil, fail(ctx.Err())
 		case <-timer.C:
 		}
 	}
