@@ -118,6 +118,11 @@ func (s *Status) compareObjects(o Options, steps []Step, have found) {
 			"change the columns back with ALTER TABLE, or move the table away with RENAME TABLE and run `detectd migrate up`, which creates it again"}
 		return
 	}
+	if len(s.Applied) == 0 && slices.ContainsFunc(objectsOf(steps), func(obj object) bool { return have[obj.name] != nil }) {
+		s.Problem = &Error{ErrNotMigrated,
+			fmt.Sprintf("database %s has driftline's tables, but %s is missing or empty", s.Database, migrationsTable),
+			"run `detectd migrate up`, which keeps the tables and records the steps anew"}
+	}
 	if s.Problem == nil && len(s.Missing) > 0 {
 		s.Problem = &Error{ErrMissing,
 			fmt.Sprintf("database %s: %s", s.Database, shorten(s.Missing)),
