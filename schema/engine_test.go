@@ -14,8 +14,6 @@ import (
 	"driftline/internal/engine/enginetest"
 )
 
-func TestMain(m *testing.M) { enginetest.Main(m) }
-
 // fresh returns a connection and options for a database that is dropped at the end.
 func fresh(t *testing.T) (context.Context, driver.Conn, Options) {
 	e := enginetest.Shared(t)
