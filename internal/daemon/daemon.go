@@ -65,13 +65,14 @@ type Daemon struct {
 	URL string
 
 	conn     driver.Conn
+	schema   *schemaWatch
 	metrics  *metrics
 	listener net.Listener
 	server   *http.Server
 	logger   *slog.Logger
 }
 
-// New connects, waits until the schema is there, and opens the UI's listener. The
+// New connects, checks the schema, and opens the UI's listener. The
 // database being unreachable, an unknown schema or a port in use is an error that says
 // what to do.
 func New(ctx context.Context, o Options) (_ *Daemon, err error) {
@@ -97,6 +98,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	if d.conn, err = o.Target.OpenDatabase(ctx); err != nil {
 		return nil, err
 	}
+	d.schema = &schemaWatch{conn: d.conn, o: o.Schema, logger: o.Logger.With("part", "schema")}
 	if d.metrics, err = newMetrics(o); err != nil {
 		return nil, err
 	}
@@ -152,7 +154,7 @@ func (d *Daemon) build(o Options) error {
 	}
 	pages, err := ui.New(ui.Options{
 		Source: source, Clock: o.Clock, Version: version.Version, AllowedHosts: o.AllowedHosts,
-		Ready: func() error { return ready(d.Engine, o) }, Metrics: d.metrics.handler, Logger: o.Logger.With("part", "ui"),
+		Ready: func() error { return ready(d.Engine, d.schema, o) }, Metrics: d.metrics.handler, Logger: o.Logger.With("part", "ui"),
 	})
 	if err != nil {
 		return err
@@ -194,11 +196,14 @@ func remotes(o Options, external string) ([]detector.Notifier, error) {
 	return out, errors.Join(errs...)
 }
 
-func ready(e *detector.Engine, o Options) error {
+func ready(e *detector.Engine, s *schemaWatch, o Options) error {
 	if o.EngineStatus != nil {
 		if st := o.EngineStatus(); st.State != engine.StateReady {
 			return fmt.Errorf("the embedded engine is %s since %s; last error: %s", st.State, st.Since.UTC().Format(time.RFC3339), st.LastError)
 		}
+	}
+	if err := s.problem(); err != nil {
+		return err
 	}
 	if !e.Ready() {
 		return errors.New("the first evaluation has not finished")
@@ -245,6 +250,7 @@ func Run(ctx context.Context, o Options, up func(url string)) error {
 	defer d.Close(context.WithoutCancel(ctx))
 	d.Serve()
 	up(d.URL)
+	defer d.schema.run(ctx, o.Clock)()
 	// A first round at once, so that a restart is not blind for an interval.
 	if _, err := d.Engine.Evaluate(ctx, o.Clock.Now()); err != nil && ctx.Err() == nil {
 		o.Logger.Error("the first evaluation failed; it is tried again in the next round", "error", err)

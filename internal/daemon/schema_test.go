@@ -1,0 +1,65 @@
+package daemon
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"driftline/detector"
+	"driftline/internal/chconn"
+	"driftline/internal/clock"
+	"driftline/internal/engine/enginetest"
+	"driftline/schema"
+)
+
+func TestMain(m *testing.M) { enginetest.Main(m) }
+
+func TestReadyzShowsATableThatWasDropped(t *testing.T) {
+	e := enginetest.Shared(t)
+	ctx, conn, db := context.Background(), e.Conn(t), e.Database(t)
+	require.NoError(t, schema.Up(ctx, conn, schema.Options{Database: db}, nil))
+	target, err := chconn.Parse(e.DSNFor(db), db)
+	require.NoError(t, err)
+	var log strings.Builder
+	clk := clock.NewManual(time.Now())
+	d, err := New(ctx, Options{
+		Target: target, Schema: schema.Options{Database: db}, UIListen: "127.0.0.1:0",
+		Detector: detector.DefaultConfig(), Clock: clk, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	require.NoError(t, err)
+	defer d.Close(ctx)
+	d.Serve()
+	stop := d.schema.run(ctx, clk)
+	defer stop()
+	_, err = d.Engine.Evaluate(ctx, clk.Now())
+	require.NoError(t, err)
+	readyz := func() (int, string) {
+		answer, err := http.Get(d.URL + "/readyz")
+		require.NoError(t, err)
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		return answer.StatusCode, string(body)
+	}
+	code, body := readyz()
+	require.Equal(t, http.StatusOK, code, body)
+
+	require.NoError(t, conn.Exec(ctx, "DROP TABLE "+db+".attempts_base SYNC"))
+	clk.Advance(schemaInterval)
+	code, body = readyz()
+	require.Equal(t, http.StatusServiceUnavailable, code)
+	require.Contains(t, body, "schema object missing: database "+db+": attempts_base; run `detectd migrate up`")
+	require.Contains(t, log.String(), "attempts_base")
+
+	require.NoError(t, schema.Up(ctx, conn, schema.Options{Database: db}, nil))
+	clk.Advance(schemaInterval)
+	code, body = readyz()
+	require.Equal(t, http.StatusOK, code, body)
+	require.Contains(t, log.String(), "right again")
+}
