@@ -59,10 +59,12 @@ func TestAlterGoesToTheLocalAndToTheDistributedTable(t *testing.T) {
 func TestAlterOnTheEngineGivesTheColumnsThatThePackageStates(t *testing.T) {
 	ctx, conn, o := fresh(t)
 	require.NoError(t, Up(ctx, conn, o, nil))
-	statements, err := o.withDefaults().alterStatements("spans_base", alterTemplate)
+	statements, err := o.alterStatements("spans_base", alterTemplate)
 	require.NoError(t, err)
 	for range 2 {
-		require.NoError(t, conn.Exec(ctx, statements[0]))
+		for _, statement := range statements {
+			require.NoError(t, conn.Exec(ctx, statement))
+		}
 	}
 	want := tablesUpTo(Version)[5]
 	commands, err := parseCommands(alterTemplate)

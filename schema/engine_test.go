@@ -3,10 +3,14 @@ package schema
 import (
 	"context"
 	"fmt"
+	"os"
+	"regexp"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/stretchr/testify/require"
 
@@ -14,21 +18,43 @@ import (
 	"driftline/internal/engine/enginetest"
 )
 
-// fresh returns a connection and options for a database that is dropped at the end.
+// envCluster names the environment variable that makes the tests of this package create
+// their tables on a cluster of the server given by enginetest.EnvDSN, and write and read
+// them through Distributed tables. It is the cluster's name in the servers' configuration.
+const envCluster = "DRIFTLINE_TEST_CLICKHOUSE_CLUSTER"
+
+// background has the settings of every connection that driftline writes with.
+func background() context.Context {
+	return clickhouse.Context(context.Background(), clickhouse.WithSettings(clickhouse.Settings{"distributed_foreground_insert": 1}))
+}
+
+// fresh returns a connection and options for a database that is dropped at the end; on a
+// cluster if one is named in the environment.
 func fresh(t *testing.T) (context.Context, driver.Conn, Options) {
+	ctx, conn, o := freshNode(t)
+	if o.Cluster = os.Getenv(envCluster); o.Cluster != "" {
+		t.Cleanup(func() {
+			require.NoError(t, conn.Exec(ctx, "DROP DATABASE IF EXISTS "+o.Database+o.onCluster()+" SYNC"))
+		})
+	}
+	return ctx, conn, o.withDefaults()
+}
+
+// freshNode is fresh for what concerns one node only.
+func freshNode(t *testing.T) (context.Context, driver.Conn, Options) {
 	e := enginetest.Shared(t)
-	return context.Background(), e.Conn(t), Options{Database: e.Database(t), AppliedBy: "test"}
+	return background(), e.Conn(t), Options{Database: e.Database(t), AppliedBy: "test"}.withDefaults()
 }
 
 func count(t *testing.T, conn driver.Conn, query string, args ...any) (n uint64) {
 	t.Helper()
-	require.NoError(t, conn.QueryRow(context.Background(), query, args...).Scan(&n))
+	require.NoError(t, conn.QueryRow(background(), query, args...).Scan(&n))
 	return n
 }
 
 func TestUpCreatesTheDatabaseAndASecondRunChangesNothing(t *testing.T) {
 	ctx, conn, o := fresh(t)
-	require.NoError(t, conn.Exec(ctx, "DROP DATABASE "+o.Database+" SYNC"))
+	require.NoError(t, conn.Exec(ctx, "DROP DATABASE "+o.Database+o.onCluster()+" SYNC"))
 	require.ErrorIs(t, Check(ctx, conn, o), ErrNotMigrated)
 	require.NoError(t, Up(ctx, conn, o, nil))
 	require.NoError(t, Check(ctx, conn, o))
@@ -42,7 +68,7 @@ func TestUpCreatesTheDatabaseAndASecondRunChangesNothing(t *testing.T) {
 
 	require.NoError(t, Up(ctx, conn, o, nil))
 	require.EqualValues(t, len(st.Applied), count(t, conn, "SELECT count() FROM "+o.Database+".schema_migrations"))
-	require.Zero(t, count(t, conn, "SELECT count() FROM system.tables WHERE database = ? AND startsWith(name, 'schema_lock')", o.Database))
+	require.Zero(t, count(t, conn, "SELECT count() FROM system.tables WHERE database = ? AND (name = 'schema_lock' OR startsWith(name, 'schema_lock_stale'))", o.Database))
 	for _, v := range Views() {
 		require.Zero(t, count(t, conn, "SELECT count() FROM "+o.Database+"."+v.Name), v.Name)
 	}
@@ -65,7 +91,7 @@ func TestTheEngineSeesTheColumnsThatThePackageStates(t *testing.T) {
 // engineColumns reads a table's columns, without codecs, from the engine.
 func engineColumns(t *testing.T, conn driver.Conn, database, table string) (out []Column) {
 	t.Helper()
-	rows, err := conn.Query(context.Background(), "SELECT name, type, default_expression FROM system.columns WHERE database = ? AND table = ? ORDER BY position", database, table)
+	rows, err := conn.Query(background(), "SELECT name, type, default_expression FROM system.columns WHERE database = ? AND table = ? ORDER BY position", database, table)
 	require.NoError(t, err)
 	defer rows.Close()
 	for rows.Next() {
@@ -110,7 +136,9 @@ func TestAnInterruptedMigrationGoesOnWhereItStopped(t *testing.T) {
 	}
 	// Seven steps recorded, the eighth applied but not recorded, as after a kill.
 	for i, step := range steps[:8] {
-		require.NoError(t, conn.Exec(ctx, step.Statements[0]))
+		for _, statement := range step.Statements {
+			require.NoError(t, conn.Exec(ctx, statement))
+		}
 		if i < 7 {
 			require.NoError(t, conn.Exec(ctx, o.record(), step.Version, step.Number, step.Name, step.Checksum, "killed"))
 		}
@@ -161,34 +189,43 @@ func TestDryRunStatesWhatUpWouldDoAndDoesNothing(t *testing.T) {
 func TestAChangedRetentionIsAltered(t *testing.T) {
 	ctx, conn, o := fresh(t)
 	require.NoError(t, Up(ctx, conn, o, nil))
-	o.TTLDays = map[string]int{TTLSpans: 2, TTLRollup1m: 21}
+	o.TTLDays[TTLSpans], o.TTLDays[TTLRollup1m] = 2, 21
+	want := map[string]int{}
+	for _, table := range Tables() {
+		if days, ok := o.TTLDays[table.TTLKey]; ok && (table.TTLKey == TTLSpans || table.TTLKey == TTLRollup1m) {
+			want[strings.TrimPrefix(o.local(table.Name), o.Database+".")] = days
+		}
+	}
 	statements, err := DryRun(ctx, conn, o)
 	require.NoError(t, err)
-	require.Len(t, statements, 4)
+	require.Len(t, statements, len(want))
+	require.Greater(t, len(want), 3)
 	require.NoError(t, Up(ctx, conn, o, nil))
-	require.EqualValues(t, 1, count(t, conn, "SELECT count() FROM system.tables WHERE database = ? AND name = 'spans_base' AND create_table_query LIKE '%toIntervalDay(2)%'", o.Database))
-	require.EqualValues(t, 3, count(t, conn, "SELECT count() FROM system.tables WHERE database = ? AND name LIKE 'rollup%1m_base' AND create_table_query LIKE '%toIntervalDay(21)%'", o.Database))
+	for name, days := range want {
+		require.EqualValues(t, 1, count(t, conn, "SELECT count() FROM system.tables WHERE database = ? AND name = ? AND position(create_table_query, ?) > 0", o.Database, name, fmt.Sprintf("toIntervalDay(%d)", days)), name)
+	}
 	require.NoError(t, Check(ctx, conn, o), "retention is no part of the checksum")
 }
 
 // C53: retention is what the configuration says, no shorter and no longer.
 func TestC53RetentionIsWhatTheConfigurationSays(t *testing.T) {
 	ctx, conn, o := fresh(t)
-	o.TTLDays = map[string]int{TTLAttempts: 30}
+	o.TTLDays[TTLAttempts] = 30
 	require.NoError(t, Up(ctx, conn, o, nil))
 	table := o.Database + ".attempts_base"
 	for _, days := range []int{8, 31} {
 		require.NoError(t, conn.Exec(ctx, fmt.Sprintf("INSERT INTO %s (service_name, trace_id, attempt_id, ended_at) SELECT 's', 't', '%d', now64(9) - toIntervalDay(%d)", table, days, days)))
 	}
-	require.NoError(t, conn.Exec(ctx, "ALTER TABLE "+table+" MATERIALIZE TTL SETTINGS mutations_sync = 2"))
-	require.NoError(t, conn.Exec(ctx, "OPTIMIZE TABLE "+table+" FINAL"))
+	local := o.local("attempts_base") + o.onCluster()
+	require.NoError(t, conn.Exec(ctx, "ALTER TABLE "+local+" MATERIALIZE TTL SETTINGS mutations_sync = 2"))
+	require.NoError(t, conn.Exec(ctx, "OPTIMIZE TABLE "+local+" FINAL"))
 	require.EqualValues(t, 1, count(t, conn, "SELECT count() FROM "+o.Database+".attempts WHERE attempt_id = '8'"))
 	require.Zero(t, count(t, conn, "SELECT count() FROM "+o.Database+".attempts WHERE attempt_id = '31'"))
+	require.EqualValues(t, 1, count(t, conn, "SELECT count() FROM "+o.Database+".attempts_base"), "gone, not only hidden")
 }
 
 func TestAStaleLockIsBrokenOnceAndAFreshOneIsNot(t *testing.T) {
-	ctx, conn, o := fresh(t)
-	o = o.withDefaults()
+	ctx, conn, o := freshNode(t)
 	dead, err := acquire(ctx, conn, o, nil)
 	require.NoError(t, err)
 
@@ -257,15 +294,45 @@ func TestClusterTemplatesAreSQLToTheEngine(t *testing.T) {
 	ctx, conn, _ := fresh(t)
 	statements, err := DryRun(ctx, nil, Options{Database: "driftline", Cluster: "eu-1", AppliedBy: "it's"})
 	require.NoError(t, err)
+	alters, err := Options{Cluster: "eu-1"}.withDefaults().alterStatements("spans_base", alterTemplate)
+	require.NoError(t, err)
 	parsed := 0
-	for _, statement := range statements {
+	for _, statement := range append(statements, alters...) {
 		rows, err := conn.Query(ctx, "EXPLAIN AST "+statement)
 		require.NoError(t, err, statement)
 		require.True(t, rows.Next(), statement)
 		require.NoError(t, rows.Close())
 		parsed++
 	}
-	require.Greater(t, parsed, 40)
+	// Two statements for each table, one for each view, a record for each, and what comes first.
+	require.Equal(t, 2+len(Tables())+2*len(allObjects())+len(alters), parsed)
 	_, err = conn.Query(ctx, "EXPLAIN AST CREATE TABLE x (a Int ENGINE = Nothing")
 	require.Error(t, err, "the check itself must be able to fail")
+}
+
+// All revisions of a key must come to one shard, or no FINAL can tell the last one.
+func TestRowsOfOneKeyComeToOneShard(t *testing.T) {
+	for _, table := range Tables() {
+		for _, column := range regexp.MustCompile(`\w+`).FindAllString(table.ShardBy, -1) {
+			if column != "cityHash64" {
+				require.Regexp(t, `\b`+column+`\b`, table.OrderBy, "%s is sharded by %s, which is no part of the key", table.Name, column)
+			}
+		}
+	}
+}
+
+// Readers see the last revision of each key, wherever it is stored and in whatever order it came.
+func TestViewsShowTheLastRevisionOfEachKey(t *testing.T) {
+	ctx, conn, o := fresh(t)
+	require.NoError(t, Up(ctx, conn, o, nil))
+	for _, revision := range []int{2, 3, 1, 3} {
+		require.NoError(t, conn.Exec(ctx, fmt.Sprintf(`INSERT INTO %s.operations_base (service_name, trace_id, operation_id, revision, deleted, ended_at, user_time_ns)
+			SELECT 's', lower(hex(sipHash128(number))), 'o', %d, number = 0 AND %d = 3, toStartOfHour(now64(9)), %d FROM numbers(100)`, o.Database, revision, revision, revision)))
+		require.NoError(t, conn.Exec(ctx, fmt.Sprintf(`INSERT INTO %s.rollup_operations_1m_base (service_name, minute, kind, n, version)
+			SELECT concat('s', toString(number)), toStartOfHour(now()), 'model', if(number = 0 AND %d = 3, 0, %d), %d FROM numbers(100)`, o.Database, revision, revision, revision)))
+	}
+	require.EqualValues(t, 99, count(t, conn, "SELECT count() FROM "+o.Database+".operations WHERE user_time_ns = 3"))
+	require.EqualValues(t, 99, count(t, conn, "SELECT count() FROM "+o.Database+".operations"), "a tombstone hides its key")
+	require.EqualValues(t, 99, count(t, conn, "SELECT count() FROM "+o.Database+".rollup_operations_1m WHERE n = 3"))
+	require.EqualValues(t, 99, count(t, conn, "SELECT count() FROM "+o.Database+".rollup_operations_1m"), "an emptied cell is hidden")
 }

@@ -151,7 +151,7 @@ func (p *proxy) kill() {
 }
 
 func TestAMigratorKilledAtEveryStepIsFollowedByOneThatFinishes(t *testing.T) {
-	ctx, conn, o := fresh(t)
+	ctx, conn, o := freshNode(t)
 	require.NoError(t, conn.Exec(ctx, "DROP DATABASE "+o.Database+" SYNC"))
 	p := newProxy(t, enginetest.Shared(t))
 	seen := map[string]bool{}
@@ -214,7 +214,7 @@ func TestAMigratorKilledAtEveryStepIsFollowedByOneThatFinishes(t *testing.T) {
 // connection cut. After the restart another migrator finishes at once: the lock's holder is seen to be dead.
 func TestTheEngineKilledBetweenStepsLeavesAMigrationThatGoesOn(t *testing.T) {
 	e := enginetest.Start(t)
-	ctx, o := context.Background(), Options{Database: e.Database(t)}
+	ctx, o := background(), Options{Database: e.Database(t)}.withDefaults()
 	require.NoError(t, up(ctx, e.Conn(t), o, 1, nil))
 	for _, table := range tablesUpTo(1) {
 		fill(t, e.Conn(t), o.Database, table, 20)

@@ -34,8 +34,7 @@ func TestOwnerIsDeadOnlyIfThatIsCertain(t *testing.T) {
 // table engine; what only KeeperMap does, refusing the insert of a key that is there, is
 // put into the insert. The statements as a cluster gets them are parsed below.
 func TestKeeperLockLogicOnAnotherTableEngine(t *testing.T) {
-	ctx, conn, o := fresh(t)
-	o = o.withDefaults()
+	ctx, conn, o := freshNode(t)
 	require.NoError(t, conn.Exec(ctx, o.keeperLockDDL("MergeTree")))
 	const synchronous = ", mutations_sync = 2" // as every change of a KeeperMap is
 	how := o.keeperLock(keeperStrict + synchronous)
@@ -90,9 +89,8 @@ func TestKeeperLockLogicOnAnotherTableEngine(t *testing.T) {
 }
 
 func TestKeeperLockStatementsAreSQLToTheEngine(t *testing.T) {
-	ctx, conn, o := fresh(t)
+	ctx, conn, o := freshNode(t)
 	o.Cluster = "main"
-	o = o.withDefaults()
 	how := o.keeperLock(keeperStrict)
 	owner := newOwner()
 	texts := []string{o.keeperLockDDL("KeeperMap('/driftline/" + o.Database + "/locks')"), how.holder.text, how.remove}
@@ -119,8 +117,8 @@ func TestKeeperLockKnowsTheServersAnswers(t *testing.T) {
 
 // The real engine answers as a server does whose configuration has no KeeperMap path.
 func TestClusterLockFallsBackWhereNoKeeperMapIsConfigured(t *testing.T) {
-	ctx, conn, o := fresh(t)
-	o = o.withDefaults() // no cluster, so that the engine gets as far as the table's engine
+	ctx, conn, o := freshNode(t)
+	// no cluster, so that the engine gets as far as the table's engine
 	var log strings.Builder
 	how, err := o.clusterLock(ctx, conn, slog.New(slog.NewTextHandler(&log, nil)))
 	require.NoError(t, err)

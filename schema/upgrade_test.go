@@ -46,7 +46,7 @@ func fill(t *testing.T, conn driver.Conn, database string, table Table, n int) {
 		names = append(names, c.Name)
 		values = append(values, sample(c))
 	}
-	require.NoError(t, conn.Exec(context.Background(), fmt.Sprintf("INSERT INTO %s.%s (%s) SELECT %s FROM numbers(%d)",
+	require.NoError(t, conn.Exec(background(), fmt.Sprintf("INSERT INTO %s.%s (%s) SELECT %s FROM numbers(%d)",
 		database, table.Name, strings.Join(names, ", "), strings.Join(values, ", "), n)), table.Name)
 }
 
@@ -54,7 +54,7 @@ func fill(t *testing.T, conn driver.Conn, database string, table Table, n int) {
 func contents(t *testing.T, conn driver.Conn, database, name string, columns []string) string {
 	t.Helper()
 	var n, digest uint64
-	require.NoError(t, conn.QueryRow(context.Background(), fmt.Sprintf("SELECT count(), sum(cityHash64(%s)) FROM %s.%s", strings.Join(columns, ", "), database, name)).Scan(&n, &digest), name)
+	require.NoError(t, conn.QueryRow(background(), fmt.Sprintf("SELECT count(), sum(cityHash64(%s)) FROM %s.%s", strings.Join(columns, ", "), database, name)).Scan(&n, &digest), name)
 	return fmt.Sprint(n, " rows, digest ", digest)
 }
 
@@ -131,7 +131,7 @@ func TestCheckNoticesWhatWasDroppedByHandAndUpMendsIt(t *testing.T) {
 	rows := func(name string) uint64 { return count(t, conn, "SELECT count() FROM "+o.Database+"."+name) }
 
 	t.Run("base table", func(t *testing.T) {
-		require.NoError(t, conn.Exec(ctx, "DROP TABLE "+o.Database+".attempts_base SYNC"))
+		require.NoError(t, conn.Exec(ctx, "DROP TABLE "+o.local("attempts_base")+o.onCluster()+" SYNC"))
 		err := Check(ctx, conn, o)
 		require.ErrorIs(t, err, ErrMissing)
 		require.False(t, Permanent(err))
@@ -139,21 +139,21 @@ func TestCheckNoticesWhatWasDroppedByHandAndUpMendsIt(t *testing.T) {
 		require.ErrorContains(t, err, "detectd migrate up")
 		statements, err := DryRun(ctx, conn, o)
 		require.NoError(t, err)
-		require.Len(t, statements, 1)
+		require.Len(t, statements, len(o.names(object{name: "attempts_base", shardBy: "x"})))
 		require.NoError(t, Up(ctx, conn, o, nil))
 		require.NoError(t, Check(ctx, conn, o))
 		require.Zero(t, rows("attempts"), "the view works again")
 		require.EqualValues(t, 5, rows("operations"), "nothing else is touched")
 	})
 	t.Run("view", func(t *testing.T) {
-		require.NoError(t, conn.Exec(ctx, "DROP VIEW "+o.Database+".otel_traces"))
+		require.NoError(t, conn.Exec(ctx, "DROP VIEW "+o.Database+".otel_traces"+o.onCluster()))
 		require.ErrorContains(t, Check(ctx, conn, o), "schema object missing: database "+o.Database+": otel_traces;")
 		require.NoError(t, Up(ctx, conn, o, nil))
 		require.NoError(t, Check(ctx, conn, o))
 		require.EqualValues(t, 5, rows("otel_traces"))
 	})
 	t.Run("migration table", func(t *testing.T) {
-		require.NoError(t, conn.Exec(ctx, "DROP TABLE "+o.Database+".schema_migrations SYNC"))
+		require.NoError(t, conn.Exec(ctx, "DROP TABLE "+o.Database+".schema_migrations"+o.onCluster()+" SYNC"))
 		err := Check(ctx, conn, o)
 		require.ErrorIs(t, err, ErrNotMigrated)
 		require.ErrorContains(t, err, "schema_migrations is missing or empty")
@@ -163,18 +163,18 @@ func TestCheckNoticesWhatWasDroppedByHandAndUpMendsIt(t *testing.T) {
 		require.EqualValues(t, len(allObjects()), rows("schema_migrations"))
 	})
 	t.Run("column", func(t *testing.T) {
-		require.NoError(t, conn.Exec(ctx, "ALTER TABLE "+o.Database+".segments_base ADD COLUMN mine String"))
+		require.NoError(t, conn.Exec(ctx, "ALTER TABLE "+o.local("segments_base")+o.onCluster()+" ADD COLUMN mine String"))
 		require.NoError(t, Check(ctx, conn, o), "a column that driftline does not know harms nobody")
-		table := o.Database + ".open_requests_base"
-		require.NoError(t, conn.Exec(ctx, "ALTER TABLE "+table+" MODIFY COLUMN agent String"))
-		require.NoError(t, conn.Exec(ctx, "ALTER TABLE "+table+" DROP COLUMN operations"))
+		table := o.local("open_requests_base")
+		require.NoError(t, conn.Exec(ctx, "ALTER TABLE "+table+o.onCluster()+" MODIFY COLUMN agent String"))
+		require.NoError(t, conn.Exec(ctx, "ALTER TABLE "+table+o.onCluster()+" DROP COLUMN operations"))
 		err := Check(ctx, conn, o)
 		require.ErrorIs(t, err, ErrColumns)
 		require.True(t, Permanent(err))
-		require.ErrorContains(t, err, "open_requests_base.operations is missing, want UInt32")
-		require.ErrorContains(t, err, "open_requests_base.agent is String, want LowCardinality(String)")
+		require.ErrorContains(t, err, strings.TrimPrefix(table, o.Database+".")+".operations is missing, want UInt32")
+		require.ErrorContains(t, err, strings.TrimPrefix(table, o.Database+".")+".agent is String, want LowCardinality(String)")
 		require.ErrorIs(t, Up(ctx, conn, o, nil), ErrColumns, "up cannot know what to do with the values")
-		require.NoError(t, conn.Exec(ctx, "RENAME TABLE "+table+" TO "+table+"_old"))
+		require.NoError(t, conn.Exec(ctx, "RENAME TABLE "+table+" TO "+table+"_old"+o.onCluster()))
 		require.NoError(t, Up(ctx, conn, o, nil), "as the message says")
 		require.NoError(t, Check(ctx, conn, o))
 	})

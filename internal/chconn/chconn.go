@@ -58,6 +58,11 @@ func Parse(dsn, fallback string) (Target, error) {
 	}
 	o.Auth.Database = "" // the database may not exist before the first migration
 	o.DialTimeout = 5 * time.Second
+	if o.Settings == nil {
+		o.Settings = clickhouse.Settings{}
+	}
+	// On a cluster an insert is done when the shards have it, not when this node has noted it.
+	o.Settings["distributed_foreground_insert"] = 1
 	o.ClientInfo.Products = append(o.ClientInfo.Products, struct{ Name, Version string }{"driftline-detectd", version.Version})
 	return t, nil
 }
