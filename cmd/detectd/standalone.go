@@ -14,6 +14,7 @@ import (
 	"driftline/internal/chconn"
 	"driftline/internal/clock"
 	"driftline/internal/daemon"
+	"driftline/internal/engine"
 	"driftline/internal/standalone"
 	"driftline/schema"
 )
@@ -68,10 +69,14 @@ func newStandalone(g *global) *cobra.Command {
 		Short: "Run everything in one process: OTLP, storage, detection, UI",
 		Long: `standalone takes OTLP, cuts spans into segments, stores them in an embedded ClickHouse engine
 in a folder, detects and alerts. The engine is a child process that is restarted when it ends;
-spans queue meanwhile.`,
+spans queue meanwhile.
+
+The engine's endpoint asks for user default and a password: $DRIFTLINE_ENGINE_PASSWORD, or else one that is
+made at the first start and kept in the file engine-password in the data folder.`,
 		Example: `  detectd standalone --data ./driftline-data
   detectd standalone --data /var/lib/driftline --alertmanager http://127.0.0.1:9093
-  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 your-agent`,
+  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 your-agent
+  curl -u "default:$(cat driftline-data/engine-password)" 'http://127.0.0.1:8123/?query=SELECT+1'   with --engine-listen 127.0.0.1:8123`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var errs [3]error
@@ -91,12 +96,16 @@ spans queue meanwhile.`,
 				return err
 			}
 			o.EngineLog = os.Stderr
+			var passwordSource string
+			if o.EnginePassword, passwordSource, err = engine.Password(o.DataDir); err != nil {
+				return err
+			}
 			if os.Getenv("GOMEMLIMIT") == "" {
 				debug.SetMemoryLimit(ownMemoryMiB << 20)
 			}
 			return standalone.Run(c.Context(), o, func(i standalone.Info) {
-				fmt.Fprintf(c.OutOrStdout(), "driftline is up\n  OTLP gRPC   %s\n  OTLP HTTP   http://%s\n  UI          %s\n  ClickHouse  http://%s\n  data        %s\n",
-					i.OTLPGRPC, i.OTLPHTTP, i.UI, i.ClickHouse, o.DataDir)
+				fmt.Fprintf(c.OutOrStdout(), "driftline is up\n  OTLP gRPC   %s\n  OTLP HTTP   http://%s\n  UI          %s\n  ClickHouse  http://%s\n  login       user default, password in %s\n  data        %s\n",
+					i.OTLPGRPC, i.OTLPHTTP, i.UI, i.ClickHouse, passwordSource, o.DataDir)
 			})
 		},
 	}

@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
 
 	"driftline/internal/chconn"
+	"driftline/internal/engine"
 )
 
 // startTimeout is how long a program may take to be up on a busy machine.
@@ -48,7 +49,11 @@ func startStandalone(t *testing.T, data string, extra ...string) *instance {
 		if m == nil {
 			return fmt.Errorf("detectd standalone is not up")
 		}
-		in.clickhouse = m[1]
+		password, err := os.ReadFile(filepath.Join(data, engine.PasswordFile))
+		if err != nil {
+			return err
+		}
+		in.clickhouse = strings.Replace(m[1], "://", "://default:"+strings.TrimSpace(string(password))+"@", 1)
 		return nil
 	})
 	return in

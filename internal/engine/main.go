@@ -11,7 +11,10 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
+
+	"driftline/internal/chdb"
 )
 
 // Main is the whole of an engine program: flags in args, the ready line on standard output, the log on standard error, the
@@ -22,15 +25,24 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fs.SetOutput(stderr)
 	opt.AddFlags(fs)
 	parent := fs.Bool("parent-pipe", false, "stop when standard input ends")
+	confined := fs.String("confine", "auto", "auto: where the kernel can (Landlock), keep the process from files outside its folder and from outgoing TCP; off: do not")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
 		}
 		return 2
 	}
-	if err := opt.Validate(); err != nil {
+	err := opt.Validate()
+	if *confined != "auto" && *confined != "off" {
+		err = errors.Join(err, fmt.Errorf("--confine: want auto or off, not %q", *confined))
+	}
+	if err != nil {
 		fmt.Fprintln(stderr, "error:", err)
 		return 2
+	}
+	opt.confined = "no: --confine=off"
+	if *confined == "auto" {
+		opt.confined = confineTo(opt)
 	}
 	pipe, err := detachStdin()
 	if err != nil {
@@ -67,4 +79,23 @@ func detachStdin() (*os.File, error) {
 		return nil, err
 	}
 	return os.NewFile(uintptr(fd), "parent"), nil
+}
+
+// confineTo confines the process to the options' folder. What is wrong with the folder or the library is told later, by [Serve].
+func confineTo(opt Options) string {
+	library, err := chdb.Locate(opt.Library)
+	if err != nil {
+		return "no: " + err.Error()
+	}
+	if library, err = filepath.EvalSymlinks(library); err != nil {
+		return "no: " + err.Error()
+	}
+	dir, err := filepath.Abs(opt.DataDir)
+	if err != nil {
+		return "no: " + err.Error()
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "no: " + err.Error()
+	}
+	return confine(dir, library)
 }

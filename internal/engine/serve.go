@@ -53,6 +53,8 @@ type Options struct {
 	Parent io.Reader
 	// Logger takes the engine's log; default slog.Default().
 	Logger *slog.Logger
+	// confined says what came of [confine], for the log.
+	confined string
 }
 
 // ReadyLine is what the engine writes when it accepts requests.
@@ -174,13 +176,13 @@ func Serve(ctx context.Context, opt Options) error {
 		ErrorLog:          slog.NewLogLogger(opt.Logger.Handler(), slog.LevelWarn),
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- httpServer.Serve(listener) }()
+	go func() { failed <- httpServer.Serve(nativeListener{listener}) }()
 	if opt.Ready != nil {
 		if err := json.NewEncoder(opt.Ready).Encode(ReadyLine{true, listener.Addr().String(), os.Getpid(), lib.Version()}); err != nil {
 			return fmt.Errorf("engine: write the ready line: %w", err)
 		}
 	}
-	opt.Logger.Info("engine ready", "addr", listener.Addr().String(), "data_dir", dir, "version", lib.Version())
+	opt.Logger.Info("engine ready", "addr", listener.Addr().String(), "data_dir", dir, "version", lib.Version(), "confined", first(opt.confined, "no"))
 	select {
 	case err := <-failed:
 		return fmt.Errorf("engine: serve %s: %w", listener.Addr(), err)

@@ -35,6 +35,8 @@ type CollectorOptions struct {
 	// ClickHouse is where the exporter writes, such as http://127.0.0.1:8123; Database
 	// the database there.
 	ClickHouse, Database string
+	// Password is that of the user "default" there.
+	Password string
 	// Processor and Exporter are further settings of the two components, merged over
 	// the defaults as in a collector's YAML.
 	Processor, Exporter map[string]any
@@ -47,6 +49,10 @@ func (o CollectorOptions) config() (string, error) {
 		"endpoint": o.ClickHouse,
 		"database": o.Database,
 		"username": "default",
+	}
+	if o.Password != "" {
+		// A dollar sign would begin a reference in the configuration.
+		exporterConfig["password"] = strings.ReplaceAll(o.Password, "$", "$$")
 	}
 	for k, v := range o.Exporter {
 		exporterConfig[k] = v

@@ -29,6 +29,8 @@ type Options struct {
 	Library string
 	// EngineMemoryBytes bounds the engine's memory; 0 is the engine's default.
 	EngineMemoryBytes int64
+	// EnginePassword is asked of the engine's clients; empty asks for none.
+	EnginePassword string
 	// EngineListen is the engine's address; port 0 takes a free one.
 	EngineListen string
 	// Schema sets retention; Database is where the tables live.
@@ -99,7 +101,7 @@ func StartStorage(ctx context.Context, o Options) (*Storage, error) {
 		argv = append(argv, "--max-memory-bytes="+strconv.FormatInt(o.EngineMemoryBytes, 10))
 	}
 	sup, err := engine.Supervise(context.WithoutCancel(ctx), engine.SupervisorOptions{
-		Argv: argv, Listen: o.EngineListen, Log: o.EngineLog, Logger: o.Logger.With("part", "engine"),
+		Argv: argv, Env: []string{engine.EnvPassword + "=" + o.EnginePassword}, Password: o.EnginePassword, Listen: o.EngineListen, Log: o.EngineLog, Logger: o.Logger.With("part", "engine"),
 	})
 	if err != nil {
 		return nil, errors.New(engineFlags.Replace(err.Error()))
@@ -141,6 +143,7 @@ func Run(ctx context.Context, o Options, ready func(Info)) (err error) {
 	co := o.Collector
 	co.ClickHouse = "http://" + storage.Supervisor.Addr()
 	co.Database = storage.Target.Database()
+	co.Password = o.EnginePassword
 	co.Logger = o.Logger
 	collector, err := StartCollector(ctx, co)
 	if err != nil {

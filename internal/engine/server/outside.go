@@ -16,7 +16,8 @@ var reaching = func() map[string]bool {
 		url urlcluster http https s3 s3cluster s3queue gcs oss cosn hdfs hdfscluster azureblobstorage azureblobstoragecluster azurequeue
 		iceberg iceberglocal icebergs3 icebergazure iceberghdfs deltalake deltalakelocal deltalakes3 deltalakeazure hudi paimon hive
 		remote remotesecure mysql postgresql materializedpostgresql mongodb mongo redis sqlite odbc jdbc ytsaurus arrowflight
-		kafka rabbitmq nats`) {
+		kafka rabbitmq nats
+		embeddedrocksdb datalakecatalog`) {
 		out[name] = true
 	}
 	return out

@@ -226,10 +226,58 @@ func (req *request) refuseStatement() error {
 		return refuse("INSERT ... SELECT with data (input()) is not supported: insert the rows into a table and select from it")
 	case st.keyword == "SYSTEM" && (st.second == "SHUTDOWN" || st.second == "KILL" || st.second == "SUSPEND"):
 		return refuse("SYSTEM " + st.second + " is not supported: stop the engine process instead")
+	case accessStatement(st):
+		return refuse("there are no users, roles, quotas, row policies, settings profiles and grants: the endpoint has one user, whose password is in DRIFTLINE_ENGINE_PASSWORD")
+	case (st.keyword == "CREATE" || st.keyword == "ATTACH") && st.second == "TEMPORARY":
+		return refuse("there are no temporary tables, which would end with this request: use a table of ENGINE = Memory and drop it")
+	case (st.keyword == "BACKUP" || st.keyword == "RESTORE") && st.second != "":
+		return refuse("there is no BACKUP and RESTORE: stop the engine and copy its data folder, or read tables out with SELECT ... FORMAT Native")
+	case onCluster(st):
+		return refuse("there are no clusters (ON CLUSTER): leave the clause out, or use a ClickHouse server")
 	case st.keyword == "BEGIN" || st.keyword == "COMMIT" || st.keyword == "ROLLBACK":
 		return refuse("there are no transactions across requests")
 	}
 	return nil
+}
+
+// accessStatement is true for statements about users and their rights.
+func accessStatement(st *statement) bool {
+	switch st.keyword {
+	case "GRANT", "REVOKE":
+		return true
+	case "CREATE", "ALTER", "DROP", "MOVE":
+		switch st.second {
+		case "USER", "ROLE", "QUOTA", "ROW", "POLICY", "PROFILE":
+			return true
+		case "SETTINGS":
+			return true // SETTINGS PROFILE
+		}
+	case "SET":
+		return st.second == "ROLE" || st.second == "DEFAULT"
+	}
+	return false
+}
+
+// onCluster is true for statements that are to run on a cluster's servers.
+func onCluster(st *statement) bool {
+	switch st.keyword {
+	case "CREATE", "ALTER", "DROP", "TRUNCATE", "RENAME", "OPTIMIZE", "ATTACH", "DETACH", "SYSTEM", "EXCHANGE", "UNDROP", "KILL", "DELETE", "UPDATE":
+	default:
+		return false
+	}
+	l := &lexer{text: []byte(st.sql)}
+	previous := ""
+	for {
+		t := l.next()
+		if t.kind == tokenEnd {
+			return false
+		}
+		word := l.word(t)
+		if previous == "ON" && word == "CLUSTER" && t.depth == 0 {
+			return true
+		}
+		previous = word
+	}
 }
 
 // requestBody undoes the transport's encodings.
