@@ -14,20 +14,40 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"driftline/detector"
+	"driftline/schema"
 )
 
-func load(t *testing.T) *types.Project {
+const (
+	oneNode = "../docker-compose.yml"
+	cluster = "../docker-compose.cluster.yml"
+)
+
+// each runs a check on both compose files.
+func each(t *testing.T, check func(t *testing.T, project *types.Project)) {
+	for _, file := range []string{oneNode, cluster} {
+		t.Run(filepath.Base(file), func(t *testing.T) { check(t, load(t, file)) })
+	}
+}
+
+func load(t *testing.T, file string) *types.Project {
 	t.Helper()
-	options, err := cli.NewProjectOptions([]string{"../docker-compose.yml"}, cli.WithEnv([]string{"CLICKHOUSE_PASSWORD=test"}))
+	options, err := cli.NewProjectOptions([]string{file}, cli.WithEnv([]string{"CLICKHOUSE_PASSWORD=test"}))
 	require.NoError(t, err)
 	project, err := options.LoadProject(context.Background())
 	require.NoError(t, err)
 	return project
 }
 
-func TestComposeParsesAndMountsWhatExists(t *testing.T) {
-	project := load(t)
-	require.ElementsMatch(t, []string{"clickhouse", "migrate", "collector", "detectd", "alertmanager", "grafana"}, project.ServiceNames())
+func TestComposeHasTheParts(t *testing.T) {
+	ours := []string{"migrate", "collector", "detectd", "alertmanager", "grafana"}
+	require.ElementsMatch(t, append([]string{"clickhouse"}, ours...), load(t, oneNode).ServiceNames())
+	require.ElementsMatch(t, append([]string{"keeper-1", "keeper-2", "keeper-3", "clickhouse-1-1", "clickhouse-1-2", "clickhouse-2-1", "clickhouse-2-2"}, ours...),
+		load(t, cluster).ServiceNames())
+}
+
+func TestComposeParsesAndMountsWhatExists(t *testing.T) { each(t, mountsExist) }
+
+func mountsExist(t *testing.T, project *types.Project) {
 	mounts := 0
 	for name, service := range project.Services {
 		for _, v := range service.Volumes {
@@ -49,10 +69,12 @@ func TestComposeParsesAndMountsWhatExists(t *testing.T) {
 }
 
 // What the compose file sets for the collector must be what the mounted config reads.
-func TestCollectorsEnvironmentIsReadByItsConfig(t *testing.T) {
+func TestCollectorsEnvironmentIsReadByItsConfig(t *testing.T) { each(t, environmentIsRead) }
+
+func environmentIsRead(t *testing.T, project *types.Project) {
 	text, err := os.ReadFile("../otelcol-config.yaml")
 	require.NoError(t, err)
-	collector := load(t).Services["collector"]
+	collector := project.Services["collector"]
 	set := 0
 	for name := range collector.Environment {
 		if strings.HasPrefix(name, "DRIFTLINE_") {
@@ -71,13 +93,27 @@ func TestCollectorsEnvironmentIsReadByItsConfig(t *testing.T) {
 }
 
 func TestDetectdsFlagsExist(t *testing.T) {
-	out, err := exec.Command("go", "run", "../cmd/detectd", "serve", "--help").CombinedOutput()
+	binary := filepath.Join(t.TempDir(), "detectd")
+	out, err := exec.Command("go", "build", "-o", binary, "../cmd/detectd").CombinedOutput()
 	require.NoError(t, err, string(out))
-	for _, word := range load(t).Services["detectd"].Command {
-		if strings.HasPrefix(word, "--") {
-			require.Contains(t, string(out), word+" ")
+	each(t, func(t *testing.T, project *types.Project) {
+		for _, name := range []string{"detectd", "migrate"} {
+			var verbs []string
+			for _, word := range project.Services[name].Command {
+				if strings.HasPrefix(word, "--") {
+					break
+				}
+				verbs = append(verbs, word)
+			}
+			help, err := exec.Command(binary, append(verbs, "--help")...).CombinedOutput()
+			require.NoError(t, err, string(help))
+			for _, word := range project.Services[name].Command {
+				if strings.HasPrefix(word, "--") {
+					require.Contains(t, string(help), word+" ")
+				}
+			}
 		}
-	}
+	})
 }
 
 func TestAlertmanagerGroupsByLabelsThatAlertsHave(t *testing.T) {
@@ -92,22 +128,28 @@ func TestAlertmanagerGroupsByLabelsThatAlertsHave(t *testing.T) {
 }
 
 func TestComposePublishesOnLoopbackOnly(t *testing.T) {
-	for name, service := range load(t).Services {
-		for _, p := range service.Ports {
-			require.Equal(t, "127.0.0.1", p.HostIP, "service %s publishes port %s to other machines", name, p.Published)
+	each(t, func(t *testing.T, project *types.Project) {
+		for name, service := range project.Services {
+			for _, p := range service.Ports {
+				require.Equal(t, "127.0.0.1", p.HostIP, "service %s publishes port %s to other machines", name, p.Published)
+			}
 		}
-	}
+	})
 }
 
 func TestComposeNeedsAPassword(t *testing.T) {
-	options, err := cli.NewProjectOptions([]string{"../docker-compose.yml"}, cli.WithEnv(nil))
-	require.NoError(t, err)
-	_, err = options.LoadProject(context.Background())
-	require.ErrorContains(t, err, "CLICKHOUSE_PASSWORD")
+	for _, file := range []string{oneNode, cluster} {
+		options, err := cli.NewProjectOptions([]string{file}, cli.WithEnv(nil))
+		require.NoError(t, err)
+		_, err = options.LoadProject(context.Background())
+		require.ErrorContains(t, err, "set CLICKHOUSE_PASSWORD", file)
+	}
 }
 
-func TestProvisioningNamesWhatTheComposeFileMounts(t *testing.T) {
-	grafana := load(t).Services["grafana"]
+func TestProvisioningNamesWhatTheComposeFileMounts(t *testing.T) { each(t, provisioningIsMounted) }
+
+func provisioningIsMounted(t *testing.T, project *types.Project) {
+	grafana := project.Services["grafana"]
 	targets := map[string]string{}
 	for _, v := range grafana.Volumes {
 		targets[v.Target] = v.Source
@@ -138,6 +180,15 @@ func TestProvisioningNamesWhatTheComposeFileMounts(t *testing.T) {
 		require.True(t, strings.HasPrefix(value, "$"), "a secret stands in the file")
 		require.Contains(t, grafana.Environment, strings.TrimPrefix(value, "$"))
 	}
+	traces, ok := ds.JSONData["traces"].(map[string]any)
+	require.True(t, ok)
+	require.Equal(t, true, traces["otelEnabled"], "then no column needs to be mapped")
+	var views []string
+	for _, v := range schema.Views() {
+		views = append(views, v.Name)
+	}
+	require.Contains(t, views, traces["defaultTable"])
+	require.Contains(t, views, traces["defaultTable"].(string)+"_trace_id_ts", "the plugin looks up a trace's time there")
 }
 
 func read(t *testing.T, path string, into any) {
