@@ -4,53 +4,193 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"driftline/detector/rollup"
 	"driftline/schema"
 )
 
-// Retention as shipped decides how much of each table a dataset holds.
-const (
-	minuteDays = 14
-	spanDays   = 7
-	openDays   = 3
-)
+// Retention as shipped, in days: how much of each table a dataset holds.
+var kept = schema.DefaultTTLDays()
 
-// retention keeps the engine from dropping generated days while they are made; what is over
-// the shipped retention is dropped by build.
-var retention = map[string]int{
-	schema.TTLRequests: 60, schema.TTLOperations: 60, schema.TTLAttempts: 60, schema.TTLSegments: 60,
-	schema.TTLOpenRequests: 60, schema.TTLSpans: 60, schema.TTLRollup1m: 60,
+// retention keeps the engine from dropping the oldest rows while the benchmark runs.
+func retention() map[string]int {
+	out := map[string]int{}
+	for key, days := range kept {
+		out[key] = days + 30
+	}
+	return out
 }
 
-// build makes a dataset: day after day its base rows and then, as it would have been done
-// at the time, the real job's rollups.
-func (d *db) build(ctx context.Context, s shape, database string, progress func(string, ...any)) error {
+// eventTime is the column by which a table's rows are dated, and when they are shifted so
+// are all its other times.
+func eventTime(t schema.Table) string {
+	switch {
+	case strings.HasPrefix(t.Name, "rollup_"):
+		return "minute"
+	case t.Name == "segments_base":
+		return "request_ended_at"
+	case t.Name == "spans_base":
+		return "started_at"
+	case t.Name == "open_requests_base":
+		return "observed_at"
+	case t.Name == "alerts_base", t.Name == "detector_state_base":
+		return ""
+	}
+	return "ended_at"
+}
+
+func (d *db) migrate(ctx context.Context, database string) error {
 	if err := d.exec(ctx, "CREATE DATABASE IF NOT EXISTS "+database); err != nil {
 		return err
 	}
-	if err := schema.Up(ctx, d.conn, schema.Options{Database: database, TTLDays: retention}, slog.New(slog.DiscardHandler)); err != nil {
-		return err
+	return schema.Up(ctx, d.conn, schema.Options{Database: database, TTLDays: retention()}, slog.New(slog.DiscardHandler))
+}
+
+// build makes the large dataset: the last day hour by hour as it would have come, with the
+// real job after each hour, and the days before as copies of it.
+func (d *db) build(ctx context.Context, s shape, database string, progress func(string, ...any)) error {
+	seed := database + "_seed"
+	for _, name := range []string{seed, database} {
+		if err := d.migrate(ctx, name); err != nil {
+			return err
+		}
 	}
+	began := time.Now()
+	for _, sql := range s.inserts(seed) {
+		if err := d.exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	progress("made the last day's rows in %.1f s", time.Since(began).Seconds())
 	job, err := rollup.New(d.conn, rollup.Config{Database: database, HourEvery: time.Nanosecond})
 	if err != nil {
 		return err
 	}
-	for day := s.days - 1; day >= 0; day-- {
-		end := s.to.AddDate(0, 0, -day)
-		began := time.Now()
-		if err := d.generate(ctx, s, database, end, day < spanDays, day < openDays); err != nil {
+	var rollups time.Duration
+	for hour := s.from(); hour.Before(s.to); hour = hour.Add(time.Hour) {
+		for _, t := range schema.Tables() {
+			if eventTime(t) == "" || strings.HasPrefix(t.Name, "rollup_") {
+				continue
+			}
+			sql := fmt.Sprintf("INSERT INTO %s.%s (%s) SELECT %s FROM %s.%s WHERE %s", database, t.Name, columnNames(t, "stored_at"), columnNames(t, "stored_at"), seed, t.Name, window(t, hour, hour.Add(time.Hour)))
+			if err := d.exec(ctx, sql); err != nil {
+				return err
+			}
+		}
+		at := time.Now()
+		if _, err := job.Run(ctx, hour.Add(time.Hour)); err != nil {
 			return err
 		}
-		generated := time.Since(began)
-		st, err := job.Run(ctx, end)
-		if err != nil {
-			return err
-		}
-		progress("day %d of %d: rows %.1f s, rollups %.1f s (%d minutes, %d hours)", s.days-day, s.days, generated.Seconds(), (time.Since(began) - generated).Seconds(), st.DirtyMinutes, st.DirtyHours)
+		rollups += time.Since(at)
 	}
-	return d.storeAlerts(ctx, s, database)
+	if err := d.exec(ctx, "DROP DATABASE "+seed+" SYNC"); err != nil {
+		return err
+	}
+	progress("stored them hour by hour in %.1f s, of which %.1f s for rollups", time.Since(began).Seconds(), rollups.Seconds())
+	for k := 1; k < s.days; k++ {
+		for _, t := range schema.Tables() {
+			if t.TTLKey == "" || eventTime(t) == "" || k >= kept[t.TTLKey] {
+				continue
+			}
+			if err := d.exec(ctx, shifted(t, database, s, k)); err != nil {
+				return err
+			}
+		}
+		if k%5 == 0 || k == s.days-1 {
+			progress("copied %d of %d days after %.1f s", k, s.days-1, time.Since(began).Seconds())
+		}
+	}
+	if err := d.storeAlerts(ctx, s, database); err != nil {
+		return err
+	}
+	return d.settle(ctx, s, database)
+}
+
+func columnNames(t schema.Table, except string) string {
+	var out []string
+	for _, c := range t.Columns {
+		if c.Name != except {
+			out = append(out, c.Name)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func window(t schema.Table, from, to time.Time) string {
+	column := eventTime(t)
+	return fmt.Sprintf("%s >= toDateTime(%d, 'UTC') AND %s < toDateTime(%d, 'UTC')", column, from.Unix(), column, to.Unix())
+}
+
+// shifted copies the last day of a table k days back. With all its times, and the ones in
+// its versions, shifted, a rollup's copy is what the job would have written of the copied
+// base rows; a test compares the two.
+func shifted(t schema.Table, database string, s shape, k int) string {
+	var exprs []string
+	for _, c := range t.Columns {
+		switch {
+		case strings.Contains(c.Type, "DateTime"):
+			exprs = append(exprs, fmt.Sprintf("%s - toIntervalDay(%d)", c.Name, k))
+		case c.Name == "version":
+			exprs = append(exprs, fmt.Sprintf("version - bitShiftLeft(toUInt64(%d), 20)", k*86_400_000))
+		case strings.HasSuffix(c.Name, "_id"):
+			exprs = append(exprs, fmt.Sprintf("if(%s = '', '', concat('%02x', substring(%s, 3)))", c.Name, k, c.Name))
+		default:
+			exprs = append(exprs, c.Name)
+		}
+	}
+	return fmt.Sprintf("INSERT INTO %s.%s (%s) SELECT %s FROM %s.%s WHERE %s SETTINGS max_threads = 2, max_insert_threads = 1, min_insert_block_size_rows = 400000, min_insert_block_size_bytes = 0, optimize_on_insert = 0",
+		database, t.Name, columnNames(t, ""), strings.Join(exprs, ", "), database, t.Name, window(t, s.from(), s.to))
+}
+
+// settle merges the rollups' days before the last two, which the engine does by itself in
+// the course of time, and the last day's as far as the engine wants to.
+func (d *db) settle(ctx context.Context, s shape, database string) error {
+	for _, t := range schema.Tables() {
+		if !strings.HasPrefix(t.Name, "rollup_") || t.PartitionBy != "toDate(minute)" {
+			continue
+		}
+		for k := 2; k <= s.days; k++ {
+			day := s.to.AddDate(0, 0, -k).Format(time.DateOnly)
+			if err := d.exec(ctx, fmt.Sprintf("OPTIMIZE TABLE %s.%s PARTITION '%s' FINAL", database, t.Name, day)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// cut makes the small dataset: the last days of the large one. Whole days are its very
+// parts, so that both hold the same rows in the same state.
+func (d *db) cut(ctx context.Context, s shape, large, small string, days int) error {
+	if err := d.migrate(ctx, small); err != nil {
+		return err
+	}
+	oldest := s.to.AddDate(0, 0, -days)
+	for _, t := range schema.Tables() {
+		if eventTime(t) == "" {
+			continue
+		}
+		if !strings.HasPrefix(t.PartitionBy, "toDate(") {
+			sql := fmt.Sprintf("INSERT INTO %s.%s SELECT * FROM %s.%s WHERE %s", small, t.Name, large, t.Name, window(t, oldest, s.to))
+			if err := d.exec(ctx, sql); err != nil {
+				return err
+			}
+			continue
+		}
+		for day := oldest.Truncate(24 * time.Hour); day.Before(s.to); day = day.AddDate(0, 0, 1) {
+			sql := fmt.Sprintf("ALTER TABLE %s.%s ATTACH PARTITION '%s' FROM %s.%s", small, t.Name, day.Format(time.DateOnly), large, t.Name)
+			if day.Before(oldest) {
+				sql = fmt.Sprintf("INSERT INTO %s.%s SELECT * FROM %s.%s WHERE %s", small, t.Name, large, t.Name, window(t, oldest, day.AddDate(0, 0, 1)))
+			}
+			if err := d.exec(ctx, sql); err != nil {
+				return err
+			}
+		}
+	}
+	s.days = days
+	return d.storeAlerts(ctx, s, small)
 }
 
 // storeAlerts stores sixty alerts a day with three transitions each.
@@ -58,6 +198,6 @@ func (d *db) storeAlerts(ctx context.Context, s shape, database string) error {
 	return d.exec(ctx, fmt.Sprintf(`INSERT INTO %s.alerts_base (fingerprint, transition, at, detection, state, severity, service_name, agent, kind, target, stream, started_at, value, threshold, baseline, unit, window_ms, samples, annotations, evidence, version)
 SELECT lower(hex(sipHash64(i))), t, fromUnixTimestamp64Milli(toInt64(%d - intDiv(i * 86400000, 60) + t * 300000), 'UTC'), 'retry_bimodality', ['pending', 'firing', 'resolved'][t], 'warning',
     'service-00', 'agent-000', 'chat', 'model-0', 'yes', fromUnixTimestamp64Milli(toInt64(%d - intDiv(i * 86400000, 60)), 'UTC'), 0.9, 0.7, 0.5, '1', 1800000, 900,
-    map('summary', repeat('words ', 30), 'example_trace_ids', lower(hex(MD5(toString(i))))), concat('{"auc":', repeat('0.97,', 50), '}'), t
-FROM (SELECT number AS i, arrayJoin([1, 2, 3]) AS t FROM numbers(%d))`, database, s.to.UnixMilli()-1_200_000, s.to.UnixMilli()-1_200_000, 60*s.days))
+    map('summary', repeat('words ', 30), 'example_trace_ids', concat('00', lower(right(hex(MD5(concat('%d/', toString(i)))), 30)))), concat('{"auc":', repeat('0.97,', 50), '}'), t
+FROM (SELECT number AS i, arrayJoin([1, 2, 3]) AS t FROM numbers(%d))`, database, s.to.UnixMilli()-1_200_000, s.to.UnixMilli()-1_200_000, s.seed, 60*s.days))
 }

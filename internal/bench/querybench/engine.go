@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"driftline/internal/engine"
@@ -55,11 +54,7 @@ func (d *db) start(ctx context.Context, args ...string) error {
 	if d.proc, err = engine.Start(ctx, engine.Command{Argv: argv, Listen: d.address, Log: d.log}); err != nil {
 		return err
 	}
-	d.conn, err = clickhouse.Open(&clickhouse.Options{
-		Protocol: clickhouse.HTTP, Addr: []string{d.address}, Auth: clickhouse.Auth{Username: "default", Database: "default"},
-		ReadTimeout: time.Hour, MaxOpenConns: 8, Settings: clickhouse.Settings{},
-		TransportFunc: func(t *http.Transport) (http.RoundTripper, error) { d.read.next = t; return &d.read, nil },
-	})
+	d.conn, err = d.connTo("default")
 	return err
 }
 
@@ -116,17 +111,26 @@ func (d *db) dropCaches(ctx context.Context) (bool, error) {
 
 // readCounter adds up what the engine says it read from its tables.
 type readCounter struct {
-	next        http.RoundTripper
 	mu          sync.Mutex
 	rows, bytes uint64
 	statements  int
 }
 
-func (c *readCounter) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := c.next.RoundTrip(r)
+func (c *readCounter) wrap(t *http.Transport) (http.RoundTripper, error) {
+	return counting{c, t}, nil
+}
+
+type counting struct {
+	c    *readCounter
+	next http.RoundTripper
+}
+
+func (t counting) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.next.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
+	c := t.c
 	var s struct {
 		Rows  uint64 `json:"read_rows,string"`
 		Bytes uint64 `json:"read_bytes,string"`

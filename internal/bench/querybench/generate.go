@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"strings"
@@ -30,6 +29,9 @@ const (
 	// meanAttempts is the mean of attempts per operation as drawn below.
 	meanAttempts = 1.36
 )
+
+// from is the start of the last day.
+func (s shape) from() time.Time { return s.to.AddDate(0, 0, -1) }
 
 func (s shape) pairs() int { return max(s.slices/targetsPerAgent, 1) }
 func (s shape) requestsPerDay() int {
@@ -87,13 +89,12 @@ func (s shape) busiestAgent() store.Slice {
 	return store.Slice{Service: service(0), Agent: agent(0), Kind: "agent"}
 }
 
-// requests is the sub-query of one day's requests, the day that ends at end.
-func (s shape) requests(end time.Time) string {
-	d := fmt.Sprint(int(s.to.Sub(end).Hours() / 24)) // so that the rows differ from day to day and not from run to run
-	k := func(name string) []string { return []string{"'" + name + "'", d, "i"} }
+// requests is the sub-query of the last day's requests.
+func (s shape) requests() string {
+	k := func(name string) []string { return []string{"'" + name + "'", "i"} }
 	return fmt.Sprintf(`
 SELECT number AS i,
-    lower(hex(MD5(concat('%d/%s/', toString(i))))) AS trace,
+    concat('00', lower(right(hex(MD5(concat('%d/', toString(i)))), 30))) AS trace,
     %s AS pair,
     concat('service-', leftPad(toString(intDiv(pair, %d)), 2, '0')) AS service,
     concat('agent-', leftPad(toString(pair), 3, '0')) AS agent_name,
@@ -102,12 +103,12 @@ SELECT number AS i,
     toUInt32(least(1 + floor(-%.4g * log(%s)), %d)) AS steps_n,
     exp(%s * 0.5) AS slowness,
     %s AS u_outcome
-FROM numbers(%d)`, s.seed, d, s.zipf(s.pairs(), k("pair")...), agentsPerCell, s.u(k("time")...), end.Add(-24*time.Hour).UnixNano(),
+FROM numbers(%d)`, s.seed, s.zipf(s.pairs(), k("pair")...), agentsPerCell, s.u(k("time")...), s.from().UnixNano(),
 		stepScale, s.u(k("steps")...), maxSteps, s.normal(k("slow")...), s.u(k("outcome")...), s.requestsPerDay())
 }
 
-// operations is the sub-query of one day's operations.
-func (s shape) operations(end time.Time) string {
+// operations is the sub-query of the last day's operations.
+func (s shape) operations() string {
 	k := func(name string) []string { return []string{"'" + name + "'", "trace", "j"} }
 	return fmt.Sprintf(`
 SELECT *, arrayJoin(range(1, steps_n + 1)) AS j,
@@ -133,7 +134,7 @@ SELECT *, arrayJoin(range(1, steps_n + 1)) AS j,
     toInt64(if(model_call, 200 * exp(%s * 1.2), 0)) AS input_n,
     toInt64(if(model_call, 150 * exp(%s), 0)) AS output_n
 FROM (%s)`, s.zipf(targetsPerAgent, k("what")...), s.u(k("attempts")...), s.u(k("tail")...), s.normal(k("last")...), s.u(k("pause")...),
-		s.u(k("error")...), s.normal(k("input")...), s.normal(k("output")...), s.requests(end))
+		s.u(k("error")...), s.normal(k("input")...), s.normal(k("output")...), s.requests())
 }
 
 // facts are the columns that requests, operations and attempts share.
@@ -143,13 +144,13 @@ const facts = "service AS service_name, trace AS trace_id, toUInt64(1 + u_outcom
 
 func at(ns string) string { return "fromUnixTimestamp64Nano(" + ns + ", 'UTC')" }
 
-// inserts are the statements that store one day's base rows.
-func (s shape) inserts(database string, end time.Time, spans, open bool) []string {
+// inserts are the statements that store the last day's base rows.
+func (s shape) inserts(database string) []string {
 	into := func(table, columns, from string) string {
 		return fmt.Sprintf("INSERT INTO %s.%s_base (%s) SELECT %s FROM (%s) SETTINGS max_block_size = 65536, min_insert_block_size_rows = 300000, min_insert_block_size_bytes = 0, max_threads = 2, max_insert_threads = 2",
 			database, table, names(columns), columns, from)
 	}
-	ops := s.operations(end)
+	ops := s.operations()
 	ingested := func(ns string) string { return "toDateTime64(" + at(ns) + ", 3, 'UTC') + 2 AS ingested_at" }
 	out := []string{
 		into("operations", facts+`, op_kind AS kind, op_target AS name, `+at("op_end - user_ns")+` AS started_at, `+at("op_end")+` AS ended_at,
@@ -181,21 +182,17 @@ func (s shape) inserts(database string, end time.Time, spans, open bool) []strin
 			left(trace, 16) AS request_id, steps_n AS operations, steps_n AS steps, intDiv(steps_n, 3) AS tool_calls, retries_n + steps_n AS attempts, retries_n AS retries, steps_n AS decision_points,
 			'root' AS release_reason, `+ingested("request_end"),
 			fmt.Sprintf("SELECT *, toUInt32(least(floor(-0.35 * steps_n * log(%s)), 9)) AS retries_n, toInt64(retries_n * 4e9 * slowness) AS hidden_ns, hidden_ns + toInt64(3e9 * steps_n * slowness) AS user_ns, u_outcome < 0.004 AS failed FROM (%s)",
-				s.u("'retries'", "trace"), s.requests(end))),
+				s.u("'retries'", "trace"), s.requests())),
 		into("segments", `service AS service_name, trace AS trace_id, toUInt64(1) AS revision, left(trace, 16) AS request_id, `+at("request_end")+` AS request_ended_at, index AS segment_index,
 			['failed_attempt', 'backoff', 'ttft', 'generation', 'tool'][index + 1] AS kind, `+at("request_end - (5 - index) * toInt64(2000000000)")+` AS started_at, toInt64(2000000000) AS duration_ns, `+ingested("request_end"),
-			"SELECT *, toUInt32(arrayJoin(range(5))) AS index FROM ("+s.requests(end)+")"),
+			"SELECT *, toUInt32(arrayJoin(range(5))) AS index FROM ("+s.requests()+")"),
 	}
-	if spans {
-		out = append(out, into("spans", `service AS service_name, trace AS trace_id, op_id AS span_id, left(trace, 16) AS parent_span_id, concat(op_kind, ' ', op_target) AS name, 'CLIENT' AS kind,
-			`+at("op_end - user_ns")+` AS started_at, user_ns AS duration_ns, if(failed, 'ERROR', 'OK') AS status_code, map('gen_ai.request.model', op_target) AS attributes, `+ingested("request_end"), ops))
-	}
-	if open {
-		out = append(out, into("open_requests", `service AS service_name, trace AS trace_id, toUInt64(1) AS revision, agent_name AS agent, `+at("observed")+` AS observed_at, `+at("request_end - 20000000000")+` AS started_at,
+	return append(out,
+		into("spans", `service AS service_name, trace AS trace_id, op_id AS span_id, left(trace, 16) AS parent_span_id, concat(op_kind, ' ', op_target) AS name, 'CLIENT' AS kind,
+			`+at("op_end - user_ns")+` AS started_at, user_ns AS duration_ns, if(failed, 'ERROR', 'OK') AS status_code, map('gen_ai.request.model', op_target) AS attributes, `+ingested("request_end"), ops),
+		into("open_requests", `service AS service_name, trace AS trace_id, toUInt64(1) AS revision, agent_name AS agent, `+at("observed")+` AS observed_at, `+at("request_end - 20000000000")+` AS started_at,
 			`+at("observed")+` AS last_span_at, observed - request_end + toInt64(20000000000) AS age_ns, toUInt32(5) AS spans, toUInt32(2) AS operations, `+ingested("observed"),
-			"SELECT *, (intDiv(request_end, toInt64(10000000000)) - toInt64(arrayJoin([0, 1]))) * toInt64(10000000000) AS observed FROM ("+s.requests(end)+") WHERE i % 2 = 0"))
-	}
-	return out
+			"SELECT *, (intDiv(request_end, toInt64(10000000000)) - toInt64(arrayJoin([0, 1]))) * toInt64(10000000000) AS observed FROM ("+s.requests()+") WHERE i % 2 = 0"))
 }
 
 // names takes the column names out of a list of "expression AS name".
@@ -219,14 +216,4 @@ func names(list string) string {
 		}
 	}
 	return strings.Join(out, ", ")
-}
-
-// generate stores one day's base rows and tells how long it took.
-func (d *db) generate(ctx context.Context, s shape, database string, end time.Time, spans, open bool) error {
-	for _, sql := range s.inserts(database, end, spans, open) {
-		if err := d.exec(ctx, sql); err != nil {
-			return err
-		}
-	}
-	return nil
 }

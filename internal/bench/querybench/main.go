@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -20,41 +23,110 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == engineCommand {
 		os.Exit(engine.Main(ctx, os.Args[2:], os.Stdout, os.Stderr))
 	}
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "querybench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string, out io.Writer) error {
-	fs := flag.NewFlagSet("querybench", flag.ContinueOnError)
-	attempts := fs.Int("attempts", 50_000_000, "attempts in the large dataset")
-	days := fs.Int("days", 30, "days of the large dataset")
-	slices := fs.Int("slices", 1000, "slices (service, agent, kind, target, streaming)")
-	dir := fs.String("dir", "", "keep the data in this folder, and use what is there; default: a temporary folder")
-	seed := fs.Uint64("seed", 1, "seed of the generated rows")
-	if err := fs.Parse(args); err != nil {
+// smallDays is how many of the last days the small dataset has.
+const smallDays = 3
+
+type options struct {
+	attempts, days, slices, runs int
+	seed                         uint64
+	dir, out                     string
+}
+
+// made says what a data folder holds.
+type made struct {
+	Attempts, Days, Slices int
+	Seed                   uint64
+	To                     time.Time
+}
+
+func run(ctx context.Context, args []string, out, log io.Writer) error {
+	var o options
+	flags := flag.NewFlagSet("querybench", flag.ContinueOnError)
+	flags.IntVar(&o.attempts, "attempts", 50_000_000, "attempts in the large dataset")
+	flags.IntVar(&o.days, "days", 30, fmt.Sprintf("days of the large dataset; the small one is its last %d", smallDays))
+	flags.IntVar(&o.slices, "slices", 1000, "slices (service, agent, kind, target, streaming)")
+	flags.IntVar(&o.runs, "runs", 7, "warm runs of each query, of which the median counts")
+	flags.StringVar(&o.dir, "dir", "", "keep the data in this folder and use again what is there; default: a temporary folder")
+	flags.StringVar(&o.out, "out", "", "write the tables into this page; default: only print them")
+	flags.Uint64Var(&o.seed, "seed", 1, "seed of the generated rows")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return nil
+		}
 		return err
 	}
-	if *dir == "" {
+	if o.attempts < 1000 || o.days < smallDays || o.slices < targetsPerAgent || o.runs < 1 {
+		return fmt.Errorf("want --attempts of 1000 or more, --days of %d or more, --slices of %d or more, --runs of 1 or more", smallDays, targetsPerAgent)
+	}
+	if o.dir == "" {
 		temp, err := os.MkdirTemp("", "driftline-querybench-")
 		if err != nil {
 			return err
 		}
 		defer os.RemoveAll(temp)
-		*dir = temp
+		o.dir = temp
 	}
-	progress := func(format string, a ...any) { fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05 ")+format+"\n", a...) }
-	s := shape{seed: *seed, days: *days, attempts: *attempts, slices: *slices, to: time.Now().UTC().Truncate(time.Hour)}
-	log, err := os.Create(filepath.Join(*dir, "engine.log"))
+	progress := func(format string, a ...any) { fmt.Fprintf(log, time.Now().Format("15:04:05 ")+format+"\n", a...) }
+	engineLog, err := os.Create(filepath.Join(o.dir, "engine.log"))
 	if err != nil {
 		return err
 	}
-	defer log.Close()
-	d := &db{dir: filepath.Join(*dir, "data"), log: log}
-	if err := d.start(ctx, "--max-memory-bytes=8000000000", "--max-query-time=1h"); err != nil {
+	defer engineLog.Close()
+	d := &db{dir: filepath.Join(o.dir, "data"), log: engineLog}
+	defer d.stop()
+	s, err := prepare(ctx, d, o, progress)
+	if err != nil {
 		return err
 	}
-	defer d.stop()
-	return d.build(ctx, s, "large", progress)
+	return measure(ctx, d, s, o, out, progress)
 }
+
+// prepare makes the datasets unless the folder has them.
+func prepare(ctx context.Context, d *db, o options, progress func(string, ...any)) (shape, error) {
+	want := made{Attempts: o.attempts, Days: o.days, Slices: o.slices, Seed: o.seed}
+	s := shape{seed: o.seed, days: o.days, attempts: o.attempts, slices: o.slices, to: time.Now().UTC().Truncate(time.Hour)}
+	marker := filepath.Join(o.dir, "made.json")
+	text, err := os.ReadFile(marker)
+	if err == nil {
+		var have made
+		if err := json.Unmarshal(text, &have); err != nil {
+			return s, fmt.Errorf("%s: %w: delete the folder", marker, err)
+		}
+		s.to, have.To = have.To, time.Time{}
+		if have != want {
+			return s, fmt.Errorf("%s holds other data (%+v): delete it or give its flags", o.dir, have)
+		}
+		progress("use the data in %s, which ends at %s", o.dir, s.to.Format(time.RFC3339))
+		return s, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return s, err
+	}
+	if err := d.start(ctx, "--max-memory-bytes=8000000000", "--max-query-time=1h"); err != nil {
+		return s, err
+	}
+	defer d.stop()
+	if err := d.build(ctx, s, large, progress); err != nil {
+		return s, err
+	}
+	if err := d.cut(ctx, s, large, small, smallDays); err != nil {
+		return s, err
+	}
+	want.To = s.to
+	if text, err = json.Marshal(want); err != nil {
+		return s, err
+	}
+	return s, os.WriteFile(marker, text, 0o600)
+}
+
+// The two datasets.
+const (
+	large = "large"
+	small = "small"
+)
