@@ -81,6 +81,9 @@ func newMigrateUp(g *global, s *storage) *cobra.Command {
 	return &cobra.Command{
 		Use:   "up",
 		Short: "Apply what is missing",
+		Long: `Applies the steps that this binary knows and the database has not, and creates tables and
+views again that were dropped. A run that was interrupted goes on where it stopped. On a
+cluster all statements run again each time, so that new nodes get their tables.`,
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			logger, err := g.logger()
@@ -148,7 +151,7 @@ func printStatus(c *cobra.Command, output string, st schema.Status) error {
 	if output == "json" {
 		return json.NewEncoder(c.OutOrStdout()).Encode(map[string]any{
 			"database": st.Database, "server_version": st.ServerVersion, "current": st.Current, "known": st.Known,
-			"applied": len(st.Applied), "pending": pending, "problem": problem,
+			"applied": len(st.Applied), "pending": pending, "missing": append([]string{}, st.Missing...), "problem": problem,
 		})
 	}
 	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
@@ -156,6 +159,9 @@ func printStatus(c *cobra.Command, output string, st schema.Status) error {
 		st.Database, st.ServerVersion, st.Current, st.Known, len(st.Applied), len(pending))
 	for _, name := range pending {
 		fmt.Fprintf(w, "\t%s\n", name)
+	}
+	if len(st.Missing) > 0 {
+		fmt.Fprintf(w, "missing\t%s\n", strings.Join(st.Missing, ", "))
 	}
 	if problem != "" {
 		fmt.Fprintf(w, "problem\t%s\n", problem)
