@@ -19,7 +19,7 @@ const (
 	patience = 10 * time.Minute
 	// maxVain is how many pieces of a batch may be refused one after the other; the rest
 	// then waits for the next try, undivided.
-	maxVain = 64
+	maxVain = 32
 )
 
 // deliver stores td: cut so that no INSERT holds more rows than configured, and divided
@@ -48,7 +48,9 @@ func (e *genaiExporter) deliver(ctx context.Context, td ptrace.Traces) error {
 		err := e.push(ctx, d.piece, d.judge)
 		switch {
 		case err == nil:
-			d.vain, stored = 0, true
+			if n := e.tel.storedBatches(d.table); n > d.seen {
+				d.vain, d.seen, stored = 0, n, true
+			}
 		case d.verdict == classPermanent:
 			e.samples.refused(tableOf(err), describe(err), d.piece)
 		case !d.content || ctx.Err() != nil:
@@ -72,8 +74,11 @@ type delivery struct {
 	e *genaiExporter
 	// key finds what earlier tries of this batch have met.
 	key suspectKey
-	// piece is being stored; vain counts refusals since the last piece that was.
+	// piece is being stored. table is the one that refused the last piece, seen what it had
+	// stored before, and vain the number of refusals since it stored something.
 	piece ptrace.Traces
+	table rows.Table
+	seen  int64
 	vain  int
 	// content says that the piece was refused for its content, and verdict whether its rows
 	// are lost.
@@ -96,6 +101,9 @@ func (d *delivery) judge(err error) errorClass {
 	s := d.e.suspects.meet(d.key, now, d.e.tel.storedBatches)
 	late := now.Sub(s.since) >= patience
 	d.content = late || !f.unknown
+	if d.table != table {
+		d.table, d.seen = table, d.e.tel.storedBatches(table)
+	}
 	proven := d.e.tel.storedBatches(table) > s.stored[table]
 	switch {
 	case !d.content:

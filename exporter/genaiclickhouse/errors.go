@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"syscall"
 
@@ -195,7 +196,8 @@ func describeException(e *clickhouse.Exception) failure {
 func schemaName(e *schema.Error) string {
 	for kind, name := range map[error]string{
 		schema.ErrNotMigrated: "SCHEMA_NOT_MIGRATED", schema.ErrNewer: "SCHEMA_NEWER",
-		schema.ErrChecksum: "SCHEMA_CHANGED", schema.ErrServerTooOld: "SERVER_TOO_OLD",
+		schema.ErrChecksum: "SCHEMA_STEP_DIFFERS", schema.ErrMissing: "SCHEMA_OBJECT_MISSING", schema.ErrColumns: "SCHEMA_COLUMNS_DIFFER",
+		schema.ErrServerTooOld: "SERVER_TOO_OLD",
 	} {
 		if errors.Is(e.Kind, kind) {
 			return name
@@ -219,7 +221,8 @@ func describeConnection(err error) failure {
 		timeout     net.Error
 	)
 	switch {
-	case errors.As(err, &certificate), errors.As(err, &record), errors.As(err, &alert), errors.As(err, &authority), errors.As(err, &hostname):
+	case errors.As(err, &certificate), errors.As(err, &record), errors.As(err, &alert), errors.As(err, &authority), errors.As(err, &hostname),
+		errors.Is(err, http.ErrSchemeMismatch): // plain HTTP answered
 		f.name, f.mend = "TLS", mendTLS
 	case errors.As(err, &status):
 		// A proxy's answer, or not ClickHouse at all.

@@ -41,17 +41,19 @@ func TestErrorsAreClassedByCode(t *testing.T) {
 
 func TestErrorsWithoutACodeAreNamed(t *testing.T) {
 	for want, err := range map[string]error{
-		"TIMEOUT":             context.DeadlineExceeded,
-		"CANCELLED":           errors.Join(errors.New("read"), context.Canceled),
-		"REFUSED":             &net.OpError{Op: "dial", Err: fmt.Errorf("connect: %w", syscall.ECONNREFUSED)},
-		"NO_SUCH_HOST":        &net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}},
-		"TLS":                 &net.OpError{Op: "dial", Err: x509.UnknownAuthorityError{}},
-		"HTTP_502":            &clickhouse.HTTPError{StatusCode: 502, Err: errors.New("bad gateway")},
-		"NO_ANSWER":           errors.New("EOF"),
-		"SCHEMA_NOT_MIGRATED": &schema.Error{Kind: schema.ErrNotMigrated},
-		"SCHEMA_NEWER":        &schema.Error{Kind: schema.ErrNewer},
-		"SCHEMA_CHANGED":      &schema.Error{Kind: schema.ErrChecksum},
-		"SERVER_TOO_OLD":      &schema.Error{Kind: schema.ErrServerTooOld},
+		"TIMEOUT":               context.DeadlineExceeded,
+		"CANCELLED":             errors.Join(errors.New("read"), context.Canceled),
+		"REFUSED":               &net.OpError{Op: "dial", Err: fmt.Errorf("connect: %w", syscall.ECONNREFUSED)},
+		"NO_SUCH_HOST":          &net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}},
+		"TLS":                   &net.OpError{Op: "dial", Err: x509.UnknownAuthorityError{}},
+		"HTTP_502":              &clickhouse.HTTPError{StatusCode: 502, Err: errors.New("bad gateway")},
+		"NO_ANSWER":             errors.New("EOF"),
+		"SCHEMA_NOT_MIGRATED":   &schema.Error{Kind: schema.ErrNotMigrated},
+		"SCHEMA_NEWER":          &schema.Error{Kind: schema.ErrNewer},
+		"SCHEMA_STEP_DIFFERS":   &schema.Error{Kind: schema.ErrChecksum},
+		"SCHEMA_OBJECT_MISSING": &schema.Error{Kind: schema.ErrMissing},
+		"SCHEMA_COLUMNS_DIFFER": &schema.Error{Kind: schema.ErrColumns},
+		"SERVER_TOO_OLD":        &schema.Error{Kind: schema.ErrServerTooOld},
 	} {
 		got := describe(fmt.Errorf("wrapped: %w", err))
 		require.Equal(t, want, got.name)

@@ -63,7 +63,9 @@ func (e *genaiExporter) report(err error) {
 	case err == nil:
 		componentstatus.ReportStatus(e.host, componentstatus.NewEvent(componentstatus.StatusOK))
 		e.log.Info("ClickHouse is ready", zap.String("database", e.cfg.Database), zap.Int("schema_version", schema.Version))
-	case schema.Permanent(err):
+	case errors.Is(err, schema.ErrNewer):
+		// Only another binary mends it, so a permanent status, which the collector never takes
+		// back, is right. All else can come right while this one runs.
 		componentstatus.ReportStatus(e.host, componentstatus.NewPermanentErrorEvent(err))
 		e.log.Error("ClickHouse cannot be written to; data is kept in the queue", zap.Error(err))
 	default:

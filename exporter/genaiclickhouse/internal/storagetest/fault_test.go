@@ -16,7 +16,6 @@ import (
 	"go.uber.org/goleak"
 
 	"driftline/exporter/genaiclickhouse"
-	"driftline/internal/clock"
 	"driftline/internal/engine/enginetest"
 	"driftline/internal/rows"
 	"driftline/schema"
@@ -84,7 +83,7 @@ func TestC56DataBeforeTheSchemaWaits(t *testing.T) {
 // C57: the exporter starts while ClickHouse is down, takes data at once and drains later.
 func TestC57StartsWhileClickHouseIsDownAndDrains(t *testing.T) {
 	e := enginetest.Start(t)
-	r := &rig{t: t, db: "driftline", conn: e.Conn(t), clk: clock.NewManual(start), tel: componenttest.NewTelemetry()}
+	r := newRigOn(t, e.Conn(t), "driftline")
 	require.NoError(t, schema.Up(ctx, r.conn, schema.Options{Database: r.db}, nil))
 	e.Kill9(t)
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -24,6 +25,9 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
 
 	"driftline/exporter/genaiclickhouse"
 	"driftline/internal/annotate"
@@ -33,7 +37,12 @@ import (
 	"driftline/schema"
 )
 
-func TestMain(m *testing.M) { enginetest.Main(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(envChild) != "" {
+		os.Exit(childMain())
+	}
+	enginetest.Main(m)
+}
 
 var ctx = context.Background()
 
@@ -46,8 +55,15 @@ type rig struct {
 	db   string
 	conn driver.Conn
 	clk  *clock.Manual
-	tel  *componenttest.Telemetry
-	exp  exporter.Traces
+	// clock, if not nil, is what new exporters get instead of clk.
+	clock clock.Clock
+	tel   *componenttest.Telemetry
+	logs  *observer.ObservedLogs
+	exp   exporter.Traces
+}
+
+func newRigOn(t *testing.T, conn driver.Conn, db string) *rig {
+	return &rig{t: t, db: db, conn: conn, clk: clock.NewManual(start), tel: componenttest.NewTelemetry()}
 }
 
 type option func(*genaiclickhouse.Config)
@@ -63,7 +79,7 @@ func newRig(t *testing.T, options ...option) *rig {
 // newBareRig does the same without the migration.
 func newBareRig(t *testing.T, options ...option) *rig {
 	e := enginetest.Shared(t)
-	r := &rig{t: t, db: e.Database(t), conn: e.Conn(t), clk: clock.NewManual(start), tel: componenttest.NewTelemetry()}
+	r := newRigOn(t, e.Conn(t), e.Database(t))
 	r.exp = r.newExporter(e.URL(t), componenttest.NewNopHost(), options...)
 	return r
 }
@@ -74,7 +90,20 @@ func noQueue(c *genaiclickhouse.Config) {
 }
 
 func (r *rig) newExporter(endpoint string, host component.Host, options ...option) exporter.Traces {
-	factory := genaiclickhouse.NewFactoryWithClock(r.clk)
+	r.t.Helper()
+	exp, err := r.tryExporter(endpoint, host, options...)
+	require.NoError(r.t, err)
+	return exp
+}
+
+// tryExporter returns the error of the exporter's start.
+func (r *rig) tryExporter(endpoint string, host component.Host, options ...option) (exporter.Traces, error) {
+	r.t.Helper()
+	var clk clock.Clock = r.clk
+	if r.clock != nil {
+		clk = r.clock
+	}
+	factory := genaiclickhouse.NewFactoryWithClock(clk)
 	cfg := factory.CreateDefaultConfig().(*genaiclickhouse.Config)
 	cfg.Endpoint, cfg.Database = endpoint, r.db
 	noQueue(cfg)
@@ -85,12 +114,15 @@ func (r *rig) newExporter(endpoint string, host component.Host, options ...optio
 	set := exportertest.NewNopSettings(factory.Type())
 	set.ID = component.NewID(factory.Type()) // a persistent queue is found again by it
 	set.TelemetrySettings = r.tel.NewTelemetrySettings()
+	var core zapcore.Core
+	core, r.logs = observer.New(zap.DebugLevel)
+	set.Logger = zap.New(core)
 	exp, err := factory.CreateTraces(ctx, set, cfg)
 	require.NoError(r.t, err)
-	require.NoError(r.t, exp.Start(ctx, host))
+	err = exp.Start(ctx, host)
 	once := &shutdownOnce{Traces: exp}
 	r.t.Cleanup(func() { require.NoError(r.t, once.Shutdown(ctx)) })
-	return once
+	return once, err
 }
 
 // shutdownOnce lets a test shut an exporter down before its cleanup does.

@@ -2,7 +2,6 @@ package storagetest
 
 import (
 	"bytes"
-	"io"
 	"net"
 	"net/url"
 	"sync"
@@ -12,18 +11,32 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// proxy stands between exporter and engine. When countdown comes to zero, it takes an
-// INSERT whole, waits for the engine's answer, and closes the connection instead of
-// passing it on.
+// moment is where in an INSERT the proxy interferes.
+type moment int
+
+const (
+	// afterStored: the engine has answered, and the answer goes no further.
+	afterStored moment = iota
+	// beforeSent: not a byte of the INSERT reaches the engine.
+	beforeSent
+	// halfSent: all of the INSERT's first packet but its end reaches the engine.
+	halfSent
+)
+
+// proxy stands between exporter and engine. When countdown comes to zero, it interferes
+// with that INSERT at its moment: it closes the connection, or, if held is set, tells held
+// and leaves the connection as it is.
 type proxy struct {
-	// countdown is the number of INSERTs until the one whose answer is lost.
 	countdown atomic.Int64
+	at        atomic.Int64
+	held      chan struct{}
 	target    string
 	l         net.Listener
 	wg        sync.WaitGroup
 
-	mu    sync.Mutex
-	conns []net.Conn
+	mu       sync.Mutex
+	conns    []net.Conn
+	accepted int
 }
 
 // newProxy returns a proxy before the engine at base and its URL.
@@ -40,12 +53,18 @@ func newProxy(t *testing.T, base string) (*proxy, string) {
 
 func (p *proxy) close() {
 	_ = p.l.Close()
+	p.cut()
+	p.wg.Wait()
+}
+
+// cut closes all connections.
+func (p *proxy) cut() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, c := range p.conns {
 		_ = c.Close()
 	}
-	p.mu.Unlock()
-	p.wg.Wait()
+	p.conns = nil
 }
 
 func (p *proxy) accept() {
@@ -54,51 +73,80 @@ func (p *proxy) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", p.target)
+		server, err := net.Dial("tcp", p.where())
 		if err != nil {
 			_ = client.Close()
 			continue
 		}
 		p.mu.Lock()
 		p.conns = append(p.conns, client, server)
+		p.accepted++
 		p.mu.Unlock()
 		var inserting atomic.Bool
-		p.wg.Go(func() {
-			_, _ = io.Copy(server, io.TeeReader(client, spy{&inserting}))
-			_ = server.Close()
-		})
-		p.wg.Go(func() {
-			p.answers(client, server, &inserting)
-			_ = client.Close()
-			_ = server.Close()
-		})
+		for _, way := range []func(net.Conn, net.Conn, *atomic.Bool) bool{p.requests, p.answers} {
+			p.wg.Go(func() {
+				if held := way(client, server, &inserting); !held {
+					_ = client.Close()
+					_ = server.Close()
+				}
+			})
+		}
 	}
 }
 
-func (p *proxy) answers(client, server net.Conn, inserting *atomic.Bool) {
+// requests passes on what the client says. Requests of the HTTP client begin a packet.
+func (p *proxy) requests(client, server net.Conn, inserting *atomic.Bool) (held bool) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := client.Read(buf)
+		if n > 0 && bytes.Contains(buf[:n], []byte("query=INSERT")) {
+			switch moment(p.at.Load()) {
+			case afterStored:
+				inserting.Store(true)
+			case beforeSent:
+				if p.countdown.Add(-1) == 0 {
+					return p.interfere()
+				}
+			case halfSent:
+				if p.countdown.Add(-1) == 0 {
+					_, _ = server.Write(buf[:n-20])
+					return p.interfere()
+				}
+			}
+		}
+		if n > 0 {
+			if _, err := server.Write(buf[:n]); err != nil {
+				return false
+			}
+		}
+		if err != nil {
+			return false
+		}
+	}
+}
+
+func (p *proxy) answers(client, server net.Conn, inserting *atomic.Bool) (held bool) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := server.Read(buf)
 		if n > 0 && inserting.Swap(false) && p.countdown.Add(-1) == 0 {
-			return // the answer to an INSERT is lost
+			return p.interfere()
 		}
 		if n > 0 {
 			if _, err := client.Write(buf[:n]); err != nil {
-				return
+				return false
 			}
 		}
 		if err != nil {
-			return
+			return false
 		}
 	}
 }
 
-// spy notes that an INSERT went by; requests of the HTTP client begin a packet.
-type spy struct{ inserting *atomic.Bool }
-
-func (s spy) Write(b []byte) (int, error) {
-	if bytes.Contains(b, []byte("query=INSERT")) {
-		s.inserting.Store(true)
+func (p *proxy) interfere() (held bool) {
+	if p.held == nil {
+		return false
 	}
-	return len(b), nil
+	p.held <- struct{}{}
+	return true
 }

@@ -80,15 +80,3 @@ func TestStoreSpansSaysWhichSpansAreStored(t *testing.T) {
 		r.requireLedger()
 	}
 }
-
-func TestCompressionsAndSeveralEndpoints(t *testing.T) {
-	for _, c := range []genaiclickhouse.Compression{genaiclickhouse.CompressionLZ4, genaiclickhouse.CompressionZSTD, genaiclickhouse.CompressionNone} {
-		r := newRig(t, func(cfg *genaiclickhouse.Config) {
-			cfg.Compression = c
-			// Nothing listens at the first address; the second is tried.
-			cfg.Endpoints, cfg.Endpoint = []string{"http://127.0.0.1:1", cfg.Endpoint}, ""
-		})
-		require.NoError(t, r.exp.ConsumeTraces(ctx, mixedSpans()), string(c))
-		require.EqualValues(t, 1, r.count("SELECT count() FROM {db}.spans"), string(c))
-	}
-}
