@@ -1,6 +1,7 @@
 package genaiclickhouse
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -60,30 +61,28 @@ func holdsContent(key string) bool {
 	return false
 }
 
-// allowList picks attributes of thin spans.
-type allowList map[string]bool
+// allowList is the attribute keys of thin spans, sorted.
+type allowList struct {
+	keys  []string
+	index map[string]int
+}
 
 func newAllowList(keys []string) allowList {
-	out := make(allowList, len(keys))
-	for _, key := range keys {
-		out[key] = true
+	out := allowList{keys: slices.Compact(slices.Sorted(slices.Values(keys))), index: make(map[string]int, len(keys))}
+	for i, key := range out.keys {
+		out.index[key] = i
 	}
 	return out
 }
 
-// pick returns the allowed attributes as text, cut to maxAttributeBytes.
-func (a allowList) pick(attrs pcommon.Map) map[string]string {
-	var out map[string]string
-	for key, value := range attrs.All() {
-		if !a[key] {
-			continue
-		}
-		if out == nil {
-			out = make(map[string]string, 8)
-		}
-		out[key] = cut(value.AsString())
+// sortedKeys lists a map's keys in their order.
+func sortedKeys(m pcommon.Map) []string {
+	keys := make([]string, 0, m.Len())
+	for key := range m.All() {
+		keys = append(keys, key)
 	}
-	return out
+	slices.Sort(keys)
+	return slices.Compact(keys)
 }
 
 // cut shortens s to maxAttributeBytes without splitting a character.

@@ -5,40 +5,27 @@ import (
 	"reflect"
 	"strings"
 	"time"
-	"unsafe"
 
-	"github.com/ClickHouse/clickhouse-go/v2"
+	"go.opentelemetry.io/collector/pdata/pcommon"
 
+	"driftline/exporter/genaiclickhouse/internal/block"
+	"driftline/internal/annotate"
 	"driftline/internal/rows"
 	"driftline/schema"
 )
 
-// field is one column of a carried table, ready to be read from many rows at once.
-type field struct {
-	name     string
-	offset   uintptr
-	time     bool
-	optional bool
-	// gather collects the column's values of all rows and mixes them into the digest.
-	gather func(bases []unsafe.Pointer, offset uintptr, d *digest) any
-}
+// columnIngestedAt is filled when a batch is sent and is no part of its content.
+const columnIngestedAt = "ingested_at"
 
 // plan is how the rows of one table become columns.
 type plan struct {
-	fields []field
-	// key is the index of the row's key time.
-	key int
-	// columns are the INSERT's columns, ingested_at last.
-	columns []clickhouse.ColumnNameAndType
-}
-
-// keyTimes names each table's key time, which places a row in its partition.
-var keyTimes = map[rows.Table]string{
-	rows.TableRequests:     "ended_at",
-	rows.TableOperations:   "ended_at",
-	rows.TableAttempts:     "ended_at",
-	rows.TableSegments:     "request_ended_at",
-	rows.TableOpenRequests: "observed_at",
+	table  rows.Table
+	fields []rows.Field
+	// types are the columns' ClickHouse types, in the order of fields.
+	types []string
+	// key is the index of the row's key time; service, trace and deleted are those of the
+	// columns that every row has.
+	key, service, trace, deleted int
 }
 
 var plans = buildPlans()
@@ -46,138 +33,173 @@ var plans = buildPlans()
 func buildPlans() map[rows.Table]*plan {
 	out := map[rows.Table]*plan{}
 	for _, table := range rows.Tables {
-		row, err := rows.New(table)
-		if err != nil {
-			panic(err)
-		}
-		p := &plan{key: -1}
-		for i, f := range rows.Fields(table) {
-			gather := gatherOf(f)
-			if gather == nil {
-				panic(fmt.Sprintf("genaiclickhouse: column %s of %s has type %s, which has no form here", f.Column, table, f.Type))
+		p := &plan{table: table, fields: rows.Fields(table), key: annotate.KeyTime(table)}
+		types := columnTypes(string(table))
+		for i, f := range p.fields {
+			typ, ok := types[f.Column]
+			if !ok {
+				panic(fmt.Sprintf("genaiclickhouse: table %s has no column %s", table, f.Column))
 			}
-			if f.Column == keyTimes[table] {
-				p.key = i
+			p.types = append(p.types, typ)
+			switch f.Column {
+			case "service_name":
+				p.service = i
+			case "trace_id":
+				p.trace = i
+			case "deleted":
+				p.deleted = i
 			}
-			p.fields = append(p.fields, field{
-				name: f.Column, offset: offsetOf(reflect.TypeOf(row).Elem(), f.Index),
-				time: f.Time, optional: f.Type.Kind() == reflect.Pointer, gather: gather,
-			})
+			newColumn(f, typ) // panics here, at the start, for a type that has no form
 		}
-		if p.key < 0 {
-			panic("genaiclickhouse: no key time in " + string(table))
-		}
-		p.columns = insertColumns(string(table))
 		out[table] = p
 	}
 	return out
 }
 
-// insertColumns lists the columns that the exporter fills, in the DDL's order: all but
-// those with a default. Over HTTP the types are stated, so that no DESCRIBE is needed before
-// an insert, and dictionaries are left to the server, which builds them at less cost.
-func insertColumns(table string) []clickhouse.ColumnNameAndType {
-	var out []clickhouse.ColumnNameAndType
+// columnTypes are the types of a table's columns by name.
+func columnTypes(table string) map[string]string {
+	out := map[string]string{}
 	for _, c := range schema.Columns(table) {
-		if c.Default == "" {
-			out = append(out, clickhouse.ColumnNameAndType{Name: c.Name, Type: strings.ReplaceAll(c.Type, "LowCardinality(String)", "String")})
-		}
+		out[c.Name] = c.Type
 	}
 	return out
 }
 
-// offsetOf is the place of a field within its row; embedded structs are held by value.
-func offsetOf(typ reflect.Type, index []int) uintptr {
-	var offset uintptr
-	for _, i := range index {
-		f := typ.Field(i)
-		offset += f.Offset
-		typ = f.Type
-	}
-	return offset
-}
-
-func pointer(row rows.Row) unsafe.Pointer { return reflect.ValueOf(row).UnsafePointer() }
-
-// keyTime is the row's key time in Unix nanoseconds.
-func (p *plan) keyTime(row rows.Row) int64 {
-	return *(*int64)(unsafe.Add(pointer(row), p.fields[p.key].offset))
-}
-
-func gatherOf(f rows.Field) func([]unsafe.Pointer, uintptr, *digest) any {
-	switch reflect.New(f.Type).Interface().(type) {
-	case *string:
-		return values((*digest).text)
-	case *bool:
-		return values((*digest).flag)
-	case *int64:
-		if f.Time {
-			return instants
+// newColumn makes an empty column for a field of the contract.
+func newColumn(f rows.Field, typ string) block.Column {
+	nullable := f.Type.Kind() == reflect.Pointer
+	var c block.Column
+	switch kind := f.Type; {
+	case f.Time:
+		c = block.NewInstant(f.Column, 9, nullable)
+	case typ == "LowCardinality(String)":
+		c = block.NewWord(f.Column)
+	case kind.Kind() == reflect.String:
+		c = block.NewText(f.Column)
+	case kind.Kind() == reflect.Map:
+		c = block.NewPairs(f.Column)
+	default:
+		if nullable {
+			kind = kind.Elem()
 		}
-		return values((*digest).int64)
-	case *uint64:
-		return values((*digest).word)
-	case *uint32:
-		return values(func(d *digest, v uint32) { d.word(uint64(v)) })
-	case *uint16:
-		return values(func(d *digest, v uint16) { d.word(uint64(v)) })
-	case *float64:
-		return values((*digest).float)
-	case *map[string]string:
-		return values((*digest).pairs)
-	case **bool:
-		return values(optional((*digest).flag))
-	case **int64:
-		if f.Time {
-			return optionalInstants
-		}
-		return values(optional((*digest).int64))
-	case **uint32:
-		return values(optional(func(d *digest, v uint32) { d.word(uint64(v)) }))
-	}
-	return nil
-}
-
-func values[T any](mix func(*digest, T)) func([]unsafe.Pointer, uintptr, *digest) any {
-	return func(bases []unsafe.Pointer, offset uintptr, d *digest) any {
-		out := make([]T, len(bases))
-		for i, base := range bases {
-			out[i] = *(*T)(unsafe.Add(base, offset))
-			mix(d, out[i])
-		}
-		return out
-	}
-}
-
-func optional[T any](mix func(*digest, T)) func(*digest, *T) {
-	return func(d *digest, v *T) {
-		d.flag(v != nil)
-		if v != nil {
-			mix(d, *v)
+		switch kind.Kind() {
+		case reflect.Bool:
+			c = block.NewNumber[bool](f.Column, nullable)
+		case reflect.Int64:
+			c = block.NewNumber[int64](f.Column, nullable)
+		case reflect.Uint64:
+			c = block.NewNumber[uint64](f.Column, nullable)
+		case reflect.Uint32:
+			c = block.NewNumber[uint32](f.Column, nullable)
+		case reflect.Uint16:
+			c = block.NewNumber[uint16](f.Column, nullable)
+		case reflect.Float64:
+			c = block.NewNumber[float64](f.Column, nullable)
 		}
 	}
-}
-
-func instants(bases []unsafe.Pointer, offset uintptr, d *digest) any {
-	out := make([]time.Time, len(bases))
-	for i, base := range bases {
-		ns := *(*int64)(unsafe.Add(base, offset))
-		d.int64(ns)
-		out[i] = time.Unix(0, ns).UTC()
+	if c == nil || c.Type() != typ {
+		panic(fmt.Sprintf("genaiclickhouse: column %s has Go type %s and ClickHouse type %s, which has no form here", f.Column, f.Type, typ))
 	}
-	return out
+	return c
 }
 
-func optionalInstants(bases []unsafe.Pointer, offset uintptr, d *digest) any {
-	out := make([]*time.Time, len(bases))
-	for i, base := range bases {
-		ns := *(**int64)(unsafe.Add(base, offset))
-		d.flag(ns != nil)
-		if ns != nil {
-			d.int64(*ns)
-			at := time.Unix(0, *ns).UTC()
-			out[i] = &at
+// tableRows are rows of one table on their way into columns. It is the annotate.Sink of the
+// row that is being read.
+type tableRows struct {
+	*plan
+	*block.Block
+	columns []block.Column
+	now     time.Time
+	days    days
+	// bad is the first instant of the current row that cannot be believed.
+	bad error
+}
+
+func newTableRows(table rows.Table) *tableRows {
+	t := &tableRows{plan: plans[table]}
+	for i, f := range t.fields {
+		t.columns = append(t.columns, newColumn(f, t.types[i]))
+	}
+	t.Block = block.New(append(t.columns[:len(t.columns):len(t.columns)], block.NewInstant(columnIngestedAt, 3, false))...)
+	return t
+}
+
+func (t *tableRows) Text(column int, v string) {
+	switch c := t.columns[column].(type) {
+	case *block.Word:
+		c.Set(t.Rows(), v)
+	case *block.Text:
+		c.Set(t.Rows(), v)
+	}
+}
+
+func (t *tableRows) Flag(column int, v bool) {
+	t.columns[column].(*block.Number[bool]).Set(t.Rows(), v)
+}
+
+func (t *tableRows) Float(column int, v float64) {
+	t.columns[column].(*block.Number[float64]).Set(t.Rows(), v)
+}
+
+func (t *tableRows) Int(column int, v int64) {
+	switch c := t.columns[column].(type) {
+	case *block.Number[int64]:
+		if t.fields[column].Time && t.bad == nil {
+			t.bad = t.badTime(column, v)
+		}
+		c.Set(t.Rows(), v)
+	case *block.Number[uint64]:
+		c.Set(t.Rows(), uint64(v))
+	case *block.Number[uint32]:
+		c.Set(t.Rows(), uint32(v))
+	case *block.Number[uint16]:
+		c.Set(t.Rows(), uint16(v))
+	}
+}
+
+// Pairs sorts by key, so that rows with the same keys compress well.
+func (t *tableRows) Pairs(column int, m pcommon.Map) {
+	c := t.columns[column].(*block.Pairs)
+	for _, key := range sortedKeys(m) {
+		v, _ := m.Get(key)
+		c.Add(t.Rows(), key, v.Str())
+	}
+}
+
+// value is a value of the current row as text, empty if it has none.
+func (t *tableRows) text(column int) string {
+	row := t.Rows()
+	switch c := t.columns[column].(type) {
+	case *block.Word:
+		if c.IsSet(row) {
+			return c.At(row)
+		}
+	case *block.Text:
+		if c.IsSet(row) {
+			return c.At(row)
 		}
 	}
-	return out
+	return ""
+}
+
+// instant is an instant of the current row in Unix nanoseconds, 0 if it has none.
+func (t *tableRows) instant(column int) int64 {
+	if c := t.columns[column].(*block.Number[int64]); c.IsSet(t.Rows()) {
+		return c.At(t.Rows())
+	}
+	return 0
+}
+
+func (t *tableRows) isDeleted() bool {
+	c := t.columns[t.deleted].(*block.Number[bool])
+	return c.IsSet(t.Rows()) && c.At(t.Rows())
+}
+
+// names lists the columns for an INSERT.
+func names(columns []block.Column) string {
+	out := make([]string, len(columns))
+	for i, c := range columns {
+		out[i] = c.Name()
+	}
+	return strings.Join(out, ", ")
 }

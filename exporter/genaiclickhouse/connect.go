@@ -72,6 +72,12 @@ var compressionMethods = map[Compression]clickhouse.CompressionMethod{
 	CompressionNone: clickhouse.CompressionNone,
 }
 
+// writer sends inserts over conn, which open made.
+func (c *Config) writer(conn driver.Conn) writer {
+	t, _ := c.parseEndpoints() // open has reported what is wrong with them
+	return writer{conn: conn, http: t.http, compression: c.Compression, database: c.Database}
+}
+
 func (c *Config) consumers() int {
 	if c.QueueConfig.HasValue() {
 		return max(1, c.QueueConfig.Get().NumConsumers)

@@ -28,8 +28,9 @@ type genaiExporter struct {
 	log     *zap.Logger
 	tel     *telemetry
 	samples *sampler
-	collect collector
+	collect *collector
 	conn    driver.Conn
+	writer  writer
 	host    component.Host
 	stop    func()
 
@@ -47,7 +48,7 @@ func newExporter(set exporter.Settings, cfg *Config, clk clock.Clock) (*genaiExp
 	}
 	return &genaiExporter{
 		cfg: cfg, clk: clk, log: set.Logger, tel: tel, samples: newSampler(set.Logger, clk),
-		collect: collector{store: cfg.StoreSpans, allow: newAllowList(cfg.SpanAttributes)},
+		collect: newCollector(cfg),
 	}, nil
 }
 
@@ -58,6 +59,7 @@ func (e *genaiExporter) start(ctx context.Context, host component.Host) error {
 		return err
 	}
 	e.conn, e.host = conn, host
+	e.writer = e.cfg.writer(conn)
 	running, cancel := context.WithCancel(context.Background())
 	stop := e.clk.Every(checkInterval, func(time.Time) {
 		ctx, done := context.WithTimeout(running, e.cfg.TimeoutConfig.Timeout)
@@ -125,9 +127,10 @@ func (e *genaiExporter) push(ctx context.Context, td ptrace.Traces, judge func(e
 	}
 	now := e.clk.Now()
 	batch := e.collect.collect(td, now)
+	defer e.collect.release(batch)
 	left := batch.found()
 	e.tel.rowsReceived(ctx, left)
-	for _, in := range batch.inserts(now) {
+	for _, in := range batch.inserts() {
 		if err := e.insert(ctx, &in); err != nil {
 			f := describe(err)
 			err = &insertError{in.table, fmt.Errorf("genaiclickhouse: insert %d rows into %s.%s (%s, code %d): %w", in.rows, e.cfg.Database, in.table, f.class, f.code, err)}
@@ -148,7 +151,7 @@ func (e *genaiExporter) push(ctx context.Context, td ptrace.Traces, judge func(e
 
 func (e *genaiExporter) insert(ctx context.Context, in *insert) error {
 	begin := time.Now()
-	err := in.send(ctx, e.conn, e.cfg.Database)
+	err := e.writer.send(ctx, in)
 	outcome := "ok"
 	if err != nil {
 		f := describe(err)
@@ -164,7 +167,7 @@ func (e *genaiExporter) insert(ctx context.Context, in *insert) error {
 
 // settle counts what a written batch left out, once per batch however often it was tried.
 func (e *genaiExporter) settle(ctx context.Context, batch *collected) {
-	e.tel.spansStored(ctx, len(batch.spans))
+	e.tel.spansStored(ctx, batch.spans.Rows())
 	for reason, n := range batch.skipped {
 		e.tel.spansSkipped(ctx, reason, n)
 	}

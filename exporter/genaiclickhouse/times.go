@@ -3,9 +3,10 @@ package genaiclickhouse
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
-	"unsafe"
 
+	"driftline/exporter/genaiclickhouse/internal/block"
 	"driftline/internal/rows"
 )
 
@@ -35,91 +36,94 @@ func goodKeyTime(ns int64, now time.Time) bool {
 // goodTime says whether an instant can be stored at all.
 func goodTime(ns int64) bool { return ns >= oldestNS && ns <= latestNS }
 
-// keepGoodTimes sets rows with unbelievable instants aside.
-func (o *collected) keepGoodTimes(table rows.Table, list []rows.Row, now time.Time) []rows.Row {
-	p := plans[table]
-	kept := list[:0]
-	for _, row := range list {
-		if bad := p.badTime(row, now); bad != nil {
-			o.setAside(table, row, p, reasonBadTime, bad)
-			continue
-		}
-		kept = append(kept, row)
+// badTime says what is wrong with an instant of a row, or returns nil.
+func (t *tableRows) badTime(column int, ns int64) error {
+	f := &t.fields[column]
+	switch {
+	case column == t.key && !goodKeyTime(ns, t.now):
+		return fmt.Errorf("%s %w", f.Column, errBadTime)
+	// Tombstones carry the key's columns only, so other instants may be zero in them; a
+	// zero is judged with the row.
+	case column != t.key && !goodTime(ns) && (ns != 0 || f.Type.Kind() == reflect.Pointer):
+		return errUnstorable(f)
 	}
-	rare := rareDays(len(kept), func(i int) int64 { return p.keyTime(kept[i]) })
-	if rare == nil {
-		return kept
-	}
-	gathered := make([]rows.Row, 0, len(kept))
-	for _, row := range kept {
-		if rare(p.keyTime(row)) {
-			o.setAside(table, row, p, reasonScatteredTime, errScatteredTime)
-			continue
-		}
-		gathered = append(gathered, row)
-	}
-	return gathered
+	return nil
 }
 
-// keepGatheredSpans does for thin spans what keepGoodTimes does for rows; their bad times
-// were set aside when they were made.
-func (o *collected) keepGatheredSpans(list []thinSpan) []thinSpan {
-	rare := rareDays(len(list), func(i int) int64 { return list[i].startedAt })
-	if rare == nil {
-		return list
-	}
-	gathered := make([]thinSpan, 0, len(list))
-	for _, s := range list {
-		if rare(s.startedAt) {
-			o.bad = append(o.bad, badRow{tableSpans, reasonScatteredTime, s.service, s.traceID, s.startedAt, errScatteredTime})
-			o.skipped[reasonBadTime]++
-			continue
-		}
-		gathered = append(gathered, s)
-	}
-	return gathered
+func errUnstorable(f *rows.Field) error {
+	return fmt.Errorf("%s cannot be stored: it lies outside 2000 to 2100", f.Column)
 }
 
-// rareDays returns nil if n rows lie on at most maxDays days, and otherwise tells whether
-// an instant's day holds less than 1/maxDays of them. So at most maxDays days remain, and
-// the days that sound rows gather on do.
-func rareDays(n int, at func(i int) int64) func(ns int64) bool {
-	days := map[int64]int{}
-	for i := range n {
-		days[at(i)/dayNS]++
+// problem says what is wrong with the instants of the current row as a whole, or returns nil.
+func (t *tableRows) problem() error {
+	if t.bad != nil || t.isDeleted() {
+		return t.bad
 	}
-	if len(days) <= maxDays {
-		return nil
-	}
-	return func(ns int64) bool { return days[ns/dayNS]*maxDays < n }
-}
-
-func (o *collected) setAside(table rows.Table, row rows.Row, p *plan, reason string, err error) {
-	head := row.Head()
-	o.bad = append(o.bad, badRow{table, reason, head.ServiceName, head.TraceID, p.keyTime(row), err})
-}
-
-// badTime says which instant of row is wrong, or nil.
-func (p *plan) badTime(row rows.Row, now time.Time) error {
-	base := pointer(row)
-	for i, f := range p.fields {
-		if !f.time {
+	for i := range t.fields {
+		f := &t.fields[i]
+		if !f.Time || i == t.key || f.Type.Kind() == reflect.Pointer {
 			continue
 		}
-		if f.optional {
-			if v := *(**int64)(unsafe.Add(base, f.offset)); v != nil && !goodTime(*v) {
-				return fmt.Errorf("%s cannot be stored: it lies outside 2000 to 2100", f.name)
-			}
-			continue
-		}
-		ns := *(*int64)(unsafe.Add(base, f.offset))
-		if i == p.key && !goodKeyTime(ns, now) {
-			return fmt.Errorf("%s %w", f.name, errBadTime)
-		}
-		// Tombstones carry the key's columns only, so other instants may be zero in them.
-		if i != p.key && !goodTime(ns) && !(ns == 0 && row.Head().Deleted) {
-			return fmt.Errorf("%s cannot be stored: it lies outside 2000 to 2100", f.name)
+		if c := t.columns[i].(*block.Number[int64]); !c.IsSet(t.Rows()) || c.At(t.Rows()) == 0 {
+			return errUnstorable(f)
 		}
 	}
 	return nil
+}
+
+// days counts rows by day.
+type days struct {
+	rows map[int64]int
+	n    int
+	// last saves the look-up for a row of the same day as the one before.
+	last  int64
+	count int
+}
+
+func (d *days) add(ns int64) {
+	d.n++
+	if day := ns / dayNS; day != d.last {
+		d.settle()
+		d.last = day
+	}
+	d.count++
+}
+
+func (d *days) settle() {
+	if d.count > 0 {
+		if d.rows == nil {
+			d.rows = map[int64]int{}
+		}
+		d.rows[d.last] += d.count
+		d.count = 0
+	}
+}
+
+// rare returns nil if the rows lie on at most maxDays days, and otherwise tells whether an
+// instant's day holds less than 1/maxDays of them. So at most maxDays days remain, and the
+// days that sound rows gather on do.
+func (d *days) rare() func(ns int64) bool {
+	d.settle()
+	if len(d.rows) <= maxDays {
+		return nil
+	}
+	return func(ns int64) bool { return d.rows[ns/dayNS]*maxDays < d.n }
+}
+
+// rareDays returns nil unless a table has rows on too many days.
+func (o *collected) rareDays() map[rows.Table]func(int64) bool {
+	var out map[rows.Table]func(int64) bool
+	add := func(table rows.Table, d *days) {
+		if rare := d.rare(); rare != nil {
+			if out == nil {
+				out = map[rows.Table]func(int64) bool{}
+			}
+			out[table] = rare
+		}
+	}
+	for table, t := range o.rows {
+		add(table, &t.days)
+	}
+	add(tableSpans, &o.spans.days)
+	return out
 }

@@ -2,8 +2,6 @@ package annotate
 
 import (
 	"errors"
-	"fmt"
-	"math"
 	"reflect"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -25,10 +23,7 @@ func TableOf(eventName string) (table rows.Table, ok bool) {
 	return p.table, true
 }
 
-// Decode reads the row that event carries. Attributes it does not know are ignored.
-// It returns ErrNotRow when the event's name is not one of the contract's, and
-// otherwise an error that names every attribute that is missing from the row's key,
-// of a wrong type or out of range; the row is then nil and must be dropped whole.
+// Decode reads the row that event carries, as ReadInto does.
 func Decode(event ptrace.SpanEvent) (rows.Row, error) {
 	p, ok := planByEvent[event.Name()]
 	if !ok {
@@ -38,106 +33,44 @@ func Decode(event ptrace.SpanEvent) (rows.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	value := reflect.ValueOf(row).Elem()
-	var problems []error
-	for key, attr := range event.Attributes().All() {
-		i, known := p.byKey[key]
-		if !known {
-			continue
-		}
-		c := &p.columns[i]
-		if err := set(c, value.FieldByIndex(c.index), attr); err != nil {
-			problems = append(problems, fmt.Errorf("attribute %q: %w", key, err))
-		}
-	}
-	for _, i := range p.required {
-		c := &p.columns[i]
-		if _, stated := event.Attributes().Get(c.key); !stated {
-			problems = append(problems, fmt.Errorf("attribute %q: is missing, and the row has no key without it", c.key))
-		}
-	}
-	if len(problems) > 0 {
-		return nil, fmt.Errorf("event %q: %w", event.Name(), errors.Join(problems...))
+	if err := ReadInto(event, rowSink{p, reflect.ValueOf(row).Elem()}); err != nil {
+		return nil, err
 	}
 	return row, nil
 }
 
-func set(c *column, field reflect.Value, attr pcommon.Value) error {
-	if want := typeOf(c.form); attr.Type() != want {
-		return fmt.Errorf("wanted type %s, found %s", want, attr.Type())
-	}
-	switch c.form {
-	case formString:
-		field.SetString(attr.Str())
-	case formBool:
-		field.SetBool(attr.Bool())
-	case formFloat:
-		if f := attr.Double(); math.IsNaN(f) || math.IsInf(f, 0) {
-			return fmt.Errorf("wanted a finite number, found %v", f)
-		}
-		field.SetFloat(attr.Double())
-	case formInt:
-		return setInt(c, field, attr.Int())
-	case formUint:
-		return setUint(c, field, attr.Int())
-	case formOptionalBool:
-		b := attr.Bool()
-		field.Set(reflect.ValueOf(&b))
-	case formOptionalInt:
-		return setInt(c, newElem(field), attr.Int())
-	case formOptionalUint:
-		return setUint(c, newElem(field), attr.Int())
-	case formStringMap:
-		return setMap(field, attr.Map())
-	}
-	return nil
+// rowSink fills the fields of a row.
+type rowSink struct {
+	p     *plan
+	value reflect.Value
 }
 
-func typeOf(f form) pcommon.ValueType {
-	switch f {
-	case formString:
-		return pcommon.ValueTypeStr
-	case formBool, formOptionalBool:
-		return pcommon.ValueTypeBool
-	case formFloat:
-		return pcommon.ValueTypeDouble
-	case formStringMap:
-		return pcommon.ValueTypeMap
+// field is the place of a column's value, made if it is optional.
+func (s rowSink) field(column int) reflect.Value {
+	f := s.value.FieldByIndex(s.p.columns[column].index)
+	if f.Kind() == reflect.Pointer {
+		f.Set(reflect.New(f.Type().Elem()))
+		f = f.Elem()
 	}
-	return pcommon.ValueTypeInt
+	return f
 }
 
-func newElem(field reflect.Value) reflect.Value {
-	field.Set(reflect.New(field.Type().Elem()))
-	return field.Elem()
-}
+func (s rowSink) Text(column int, v string)   { s.field(column).SetString(v) }
+func (s rowSink) Flag(column int, v bool)     { s.field(column).SetBool(v) }
+func (s rowSink) Float(column int, v float64) { s.field(column).SetFloat(v) }
 
-func setInt(c *column, field reflect.Value, n int64) error {
-	if field.OverflowInt(n) {
-		return fmt.Errorf("wanted an integer of %d bits, found %d", c.bits, n)
+func (s rowSink) Int(column int, v int64) {
+	if f := s.field(column); f.CanUint() {
+		f.SetUint(uint64(v))
+	} else {
+		f.SetInt(v)
 	}
-	field.SetInt(n)
-	return nil
 }
 
-func setUint(c *column, field reflect.Value, n int64) error {
-	if n < 0 || field.OverflowUint(uint64(n)) {
-		return fmt.Errorf("wanted a count of %d bits, found %d", c.bits, n)
-	}
-	field.SetUint(uint64(n))
-	return nil
-}
-
-func setMap(field reflect.Value, m pcommon.Map) error {
+func (s rowSink) Pairs(column int, m pcommon.Map) {
 	out := make(map[string]string, m.Len())
 	for k, v := range m.All() {
-		if v.Type() != pcommon.ValueTypeStr {
-			return fmt.Errorf("key %q: wanted type %s, found %s", k, pcommon.ValueTypeStr, v.Type())
-		}
 		out[k] = v.Str()
 	}
-	if len(out) > 0 {
-		field.Set(reflect.ValueOf(out))
-	}
-	return nil
+	s.field(column).Set(reflect.ValueOf(out))
 }
