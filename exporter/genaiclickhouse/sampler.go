@@ -88,6 +88,6 @@ func (s *sampler) refused(table rows.Table, f failure, piece ptrace.Traces) {
 	}
 	s.logger.Error("ClickHouse refuses a row for its content, and the row is dropped",
 		zap.String("table", string(table)), zap.String("error", f.name), zap.Int32("code", f.code),
-		zap.String("service", service), zap.String("trace_id", hexTraceID(span)), zap.String("span_id", span.SpanID().String()),
+		zap.String("service", service), zap.String("trace_id", span.TraceID().String()), zap.String("span_id", span.SpanID().String()),
 		zap.String("what_to_do", f.mend), zap.Int("others_since_last_line", unsaid))
 }

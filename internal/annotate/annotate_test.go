@@ -53,7 +53,8 @@ func drawField(t *rapid.T, c *column, field reflect.Value) {
 		}
 	default:
 		if rapid.Bool().Draw(t, c.key+" is known") {
-			elem := newElem(field)
+			field.Set(reflect.New(field.Type().Elem()))
+			elem := field.Elem()
 			switch c.form {
 			case formOptionalBool:
 				elem.SetBool(rapid.Bool().Draw(t, c.key))
