@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -43,6 +44,9 @@ func (c *Config) open(ctx context.Context, sent func(n int)) (driver.Conn, error
 	o.ClientInfo.Products = append(o.ClientInfo.Products, struct{ Name, Version string }{"driftline-genaiclickhouse", version.Version})
 	if t.http {
 		o.Protocol = clickhouse.HTTP
+		if c.Compression != CompressionNone {
+			o.TransportFunc = func(t *http.Transport) (http.RoundTripper, error) { return framed{t}, nil }
+		}
 	}
 	if t.tls {
 		settings := configtls.NewDefaultClientConfig()
@@ -87,7 +91,7 @@ func (c *Config) consumers() int {
 
 // dialer counts bytes below TLS. Over HTTP the transport adds TLS itself; for the native
 // protocol a dialer must.
-func dialer(cfg *tls.Config, http bool, sent func(n int)) func(context.Context, string) (net.Conn, error) {
+func dialer(cfg *tls.Config, overHTTP bool, sent func(n int)) func(context.Context, string) (net.Conn, error) {
 	return func(ctx context.Context, addr string) (net.Conn, error) {
 		d := net.Dialer{Timeout: dialTimeout}
 		conn, err := d.DialContext(ctx, "tcp", addr)
@@ -95,7 +99,7 @@ func dialer(cfg *tls.Config, http bool, sent func(n int)) func(context.Context, 
 			return nil, err
 		}
 		conn = &countingConn{Conn: conn, sent: sent}
-		if cfg == nil || http {
+		if cfg == nil || overHTTP {
 			return conn, nil
 		}
 		named := cfg.Clone()

@@ -3,6 +3,7 @@ package genaiclickhouse
 import (
 	"bytes"
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/ClickHouse/ch-go/compress"
@@ -93,9 +94,6 @@ func (w *writer) send(ctx context.Context, in *insert) error {
 	if err != nil {
 		return &columnError{table: in.table, column: "all", err: err}
 	}
-	if w.compression != CompressionNone {
-		settings["decompress"] = 1
-	}
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(settings))
 	return w.conn.InsertFormat(ctx, "Native", in.statement(w.database), bytes.NewReader(body))
 }
@@ -120,6 +118,22 @@ func (w *writer) sendColumns(ctx context.Context, in *insert) error {
 const frameBytes = 1 << 20
 
 var compressMethods = map[Compression]compress.Method{CompressionLZ4: compress.LZ4, CompressionZSTD: compress.ZSTD}
+
+// framed marks requests whose body is in frames. That cannot be one of the insert's
+// settings, since clickhouse-go sends those also with the query that greets a new
+// connection, whose body is plain. An insert's statement is in the URL, a query's in the body.
+type framed struct{ *http.Transport }
+
+func (f framed) RoundTrip(r *http.Request) (*http.Response, error) {
+	query := r.URL.Query()
+	if !query.Has("query") {
+		return f.Transport.RoundTrip(r)
+	}
+	query.Set("decompress", "1")
+	r = r.Clone(r.Context())
+	r.URL.RawQuery = query.Encode()
+	return f.Transport.RoundTrip(r)
+}
 
 // compressed wraps an encoded block in ClickHouse's own frames.
 func (w *writer) compressed(data []byte) ([]byte, error) {

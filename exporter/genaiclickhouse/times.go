@@ -107,7 +107,8 @@ func (d *days) rare() func(ns int64) bool {
 	if len(d.rows) <= maxDays {
 		return nil
 	}
-	return func(ns int64) bool { return d.rows[ns/dayNS]*maxDays < d.n }
+	rows, n := d.rows, d.n
+	return func(ns int64) bool { return rows[ns/dayNS]*maxDays < n }
 }
 
 // rareDays returns nil unless a table has rows on too many days.
