@@ -62,6 +62,11 @@ var version1 = []object{
 
 // version2 may change until it ships: add a template to sql/0002 and a line here.
 var version2 = []object{
+	{name: "requests_codecs", alters: "requests_base"},
+	{name: "operations_codecs", alters: "operations_base"},
+	{name: "attempts_codecs", alters: "attempts_base"},
+	{name: "segments_codecs", alters: "segments_base"},
+	{name: "spans_codecs", alters: "spans_base"},
 	{name: "otel_traces"},
 	{name: "otel_traces_trace_id_ts"},
 }

@@ -139,7 +139,14 @@ func TestCheckNoticesWhatWasDroppedByHandAndUpMendsIt(t *testing.T) {
 		require.ErrorContains(t, err, "detectd migrate up")
 		statements, err := DryRun(ctx, conn, o)
 		require.NoError(t, err)
-		require.Len(t, statements, len(o.names(object{name: "attempts_base", shardBy: "x"})))
+		made := 0
+		for _, statement := range statements {
+			if strings.HasPrefix(statement, "CREATE TABLE") {
+				made++
+			}
+			require.Contains(t, statement, "attempts_base", "nothing else is touched")
+		}
+		require.Equal(t, len(o.names(object{name: "attempts_base", shardBy: "x"})), made)
 		require.NoError(t, Up(ctx, conn, o, nil))
 		require.NoError(t, Check(ctx, conn, o))
 		require.Zero(t, rows("attempts"), "the view works again")
@@ -191,8 +198,8 @@ func TestViewsFollowTheColumnsOfTheirTables(t *testing.T) {
 			commands, err := parseCommands(source(version, obj.name))
 			require.NoError(t, err)
 			for _, c := range commands {
-				if !strings.Contains(c.verb, "COLUMN") {
-					continue
+				if !strings.Contains(c.verb, "COLUMN") || c.verb == "MODIFY COLUMN" && c.column.Type == typeIn(t, obj.alters, c.column.Name) {
+					continue // a view does not see indexes, settings and codecs
 				}
 				view := strings.TrimSuffix(obj.alters, "_base")
 				found := false
@@ -205,4 +212,26 @@ func TestViewsFollowTheColumnsOfTheirTables(t *testing.T) {
 			}
 		}
 	}
+}
+
+// typeIn is the type that a column had when its table was made.
+func typeIn(t *testing.T, table, column string) string {
+	t.Helper()
+	for version := range versions {
+		for _, obj := range versions[version] {
+			if obj.name != table {
+				continue
+			}
+			text, err := Options{}.withDefaults().render(table, source(version, table))
+			require.NoError(t, err)
+			made, err := parseTable(text)
+			require.NoError(t, err)
+			for _, c := range made.Columns {
+				if c.Name == column {
+					return c.Type
+				}
+			}
+		}
+	}
+	return ""
 }

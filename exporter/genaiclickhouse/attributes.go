@@ -14,7 +14,9 @@ import (
 const maxAttributeBytes = 256
 
 // DefaultSpanAttributes lists the attribute keys that thin spans keep by default: what
-// names the work, its size and its fate.
+// names the work, its size and its fate. The operation's id is not among them: it is the
+// span's own or its parent's, the tables of operations and attempts hold it, and a third copy
+// of a random number costs more bytes than all the others together.
 func DefaultSpanAttributes() []string {
 	return []string{
 		"gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.system",
@@ -23,7 +25,7 @@ func DefaultSpanAttributes() []string {
 		"gen_ai.agent.name", "gen_ai.tool.name",
 		"error.type", "http.request.method", "http.response.status_code", "http.request.resend_count",
 		"http.route", "server.address", "server.port",
-		annotate.MarkOperationID, annotate.MarkAttemptOrdinal, annotate.MarkAttempts,
+		annotate.MarkAttemptOrdinal, annotate.MarkAttempts,
 		annotate.MarkHiddenMS, annotate.MarkDriftMS,
 	}
 }

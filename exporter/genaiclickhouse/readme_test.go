@@ -42,14 +42,14 @@ func TestTheReadmeStatesTheDefaults(t *testing.T) {
 	for key := range conf.ToStringMap() {
 		require.Contains(t, string(text), "`"+key+"`", "the README does not explain %s", key)
 	}
-	for _, value := range []string{"queue_size: 268435456", "min_size: 8388608", "max_size: 33554432", "flush_timeout: 1s", "num_consumers: 2"} {
+	for _, value := range []string{"queue_size: 268435456", "min_size: 33554432", "max_size: 67108864", "flush_timeout: 1s", "num_consumers: 2"} {
 		require.Contains(t, string(text), value)
 	}
 	require.Contains(t, string(text), "| `max_insert_rows` | `100000` |")
 	require.Equal(t, 100000, defaultInsertRows)
 	require.EqualValues(t, 268435456, defaultQueueBytes)
-	require.EqualValues(t, 8388608, defaultBatchMinBytes)
-	require.EqualValues(t, 33554432, defaultBatchMaxBytes)
+	require.EqualValues(t, 33554432, defaultBatchMinBytes)
+	require.EqualValues(t, 67108864, defaultBatchMaxBytes)
 	require.Equal(t, 2, defaultConsumers)
 }
 

@@ -1,0 +1,4 @@
+MODIFY COLUMN started_at DateTime64(9, 'UTC') CODEC(T64('bit'), ZSTD(1)),
+MODIFY COLUMN ended_at DateTime64(9, 'UTC') CODEC(T64('bit'), ZSTD(1)),
+MODIFY COLUMN user_time_ns Int64 CODEC(T64('bit'), ZSTD(1)),
+MODIFY COLUMN agent_time_ns Nullable(Int64) CODEC(T64('bit'), ZSTD(1))
