@@ -72,7 +72,7 @@ type Daemon struct {
 	logger   *slog.Logger
 }
 
-// New connects, checks the schema, and opens the UI's listener. The
+// New connects, checks the schema or waits for its upgrade, and opens the UI's listener. The
 // database being unreachable, an unknown schema or a port in use is an error that says
 // what to do.
 func New(ctx context.Context, o Options) (_ *Daemon, err error) {
@@ -109,14 +109,25 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 }
 
 // checkSchema looks without choosing the database, since a server refuses to talk about
-// one that is not there before anybody could say that it was never migrated.
+// one that is not there before anybody could say that it was never migrated. A database of
+// an earlier version is one that is about to be upgraded, so it waits for that; one that
+// was never migrated is an error, since the address may be wrong.
 func checkSchema(ctx context.Context, o Options) error {
 	conn, err := o.Target.Open(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	return schema.Check(ctx, conn, o.Schema)
+	st, err := schema.ReadStatus(ctx, conn, o.Schema)
+	if err != nil {
+		return err
+	}
+	if errors.Is(st.Problem, schema.ErrNotMigrated) && st.Current > 0 {
+		o.Logger.Warn("waiting for the migration to this binary's schema; nothing is detected until then",
+			"schema_version", st.Current, "want", st.Known, "error", st.Problem)
+		return schema.Wait(ctx, conn, o.Schema, o.Clock)
+	}
+	return st.Problem
 }
 
 func listen(addr string) (net.Listener, error) {

@@ -63,3 +63,51 @@ func TestReadyzShowsATableThatWasDropped(t *testing.T) {
 	require.Equal(t, http.StatusOK, code, body)
 	require.Contains(t, log.String(), "right again")
 }
+
+func TestADaemonWaitsForTheUpgradeOfAnOlderSchema(t *testing.T) {
+	e := enginetest.Shared(t)
+	ctx, conn, db := context.Background(), e.Conn(t), e.Database(t)
+	require.NoError(t, schema.Up(ctx, conn, schema.Options{Database: db}, nil))
+	require.NoError(t, conn.Exec(ctx, "ALTER TABLE "+db+".schema_migrations DELETE WHERE version > 1 SETTINGS mutations_sync = 2"))
+	target, err := chconn.Parse(e.DSNFor(db), db)
+	require.NoError(t, err)
+	logged := make(chan string, 10)
+	clk := clock.NewManual(time.Now())
+	done := make(chan error, 1)
+	go func() {
+		d, err := New(ctx, Options{
+			Target: target, Schema: schema.Options{Database: db}, UIListen: "127.0.0.1:0",
+			Detector: detector.DefaultConfig(), Clock: clk, Logger: slog.New(slog.NewTextHandler(lines(logged), nil)),
+		})
+		if err == nil {
+			d.Close(ctx)
+		}
+		done <- err
+	}()
+	select {
+	case text := <-logged:
+		require.Contains(t, text, "waiting for the migration")
+		require.Contains(t, text, "detectd migrate up")
+	case err := <-done:
+		t.Fatalf("it did not wait: %v", err)
+	}
+	require.NoError(t, schema.Up(ctx, conn, schema.Options{Database: db}, nil))
+	require.Eventually(t, func() bool {
+		clk.Advance(schema.WaitInterval)
+		select {
+		case err := <-done:
+			require.NoError(t, err)
+			return true
+		default:
+			return false
+		}
+	}, 60*time.Second, 10*time.Millisecond)
+}
+
+// lines is a writer that hands on what it is given.
+type lines chan string
+
+func (l lines) Write(b []byte) (int, error) {
+	l <- string(b)
+	return len(b), nil
+}
