@@ -143,7 +143,7 @@ func (e *genaiExporter) push(ctx context.Context, td ptrace.Traces, judge func(e
 			return err
 		}
 		left[in.table] -= int64(in.rows)
-		e.tel.rowsWritten(ctx, in.table, in.rows)
+		e.tel.rowsWritten(ctx, in.table, in.rows, in.block.Size())
 	}
 	e.settle(ctx, batch)
 	return nil

@@ -78,9 +78,12 @@ func (t *telemetry) rowsReceived(ctx context.Context, found map[rows.Table]int64
 	}
 }
 
-// rowsWritten counts one acknowledged INSERT and its rows.
-func (t *telemetry) rowsWritten(ctx context.Context, table rows.Table, n int) {
-	t.b.ExporterGenaiclickhouseRowsWritten.Add(ctx, int64(n), metric.WithAttributes(tableAttr(table)))
+// rowsWritten counts one acknowledged INSERT with its rows and their size in bytes before
+// compression.
+func (t *telemetry) rowsWritten(ctx context.Context, table rows.Table, n, size int) {
+	to := metric.WithAttributes(tableAttr(table))
+	t.b.ExporterGenaiclickhouseRowsWritten.Add(ctx, int64(n), to)
+	t.b.ExporterGenaiclickhouseWrittenBytes.Add(ctx, int64(size), to)
 	t.batches[table].Add(1)
 	t.lastInsert.Store(t.clk.Now().UnixNano())
 }

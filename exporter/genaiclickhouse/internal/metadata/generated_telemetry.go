@@ -46,6 +46,7 @@ type TelemetryBuilder struct {
 	ExporterGenaiclickhouseSpansRefused        metric.Int64Counter
 	ExporterGenaiclickhouseSpansSkipped        metric.Int64Counter
 	ExporterGenaiclickhouseSpansStored         metric.Int64Counter
+	ExporterGenaiclickhouseWrittenBytes        metric.Int64Counter
 }
 
 // TelemetryBuilderOption applies changes to default builder.
@@ -249,6 +250,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_exporter_genaiclickhouse_spans_stored",
 		metric.WithDescription("Spans stored as thin rows. [Alpha]"),
 		metric.WithUnit("{span}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ExporterGenaiclickhouseWrittenBytes, err = builder.meter.Int64Counter(
+		"otelcol_exporter_genaiclickhouse_written_bytes",
+		metric.WithDescription("Size of the rows that ClickHouse acknowledged, before compression, by table. [Alpha]"),
+		metric.WithUnit("By"),
 	)
 	errs = errors.Join(errs, err)
 	return &builder, errs

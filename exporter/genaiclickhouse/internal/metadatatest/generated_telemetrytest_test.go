@@ -47,6 +47,7 @@ func TestSetupTelemetry(t *testing.T) {
 	tb.ExporterGenaiclickhouseSpansRefused.Add(context.Background(), 1)
 	tb.ExporterGenaiclickhouseSpansSkipped.Add(context.Background(), 1)
 	tb.ExporterGenaiclickhouseSpansStored.Add(context.Background(), 1)
+	tb.ExporterGenaiclickhouseWrittenBytes.Add(context.Background(), 1)
 	AssertEqualExporterGenaiclickhouseInsertDuration(t, testTel,
 		[]metricdata.HistogramDataPoint[float64]{{}}, metricdatatest.IgnoreValue(),
 		metricdatatest.IgnoreTimestamp())
@@ -99,6 +100,9 @@ func TestSetupTelemetry(t *testing.T) {
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualExporterGenaiclickhouseSpansStored(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualExporterGenaiclickhouseWrittenBytes(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 

@@ -107,6 +107,8 @@ func childRun(spec childSpec) error {
 	}
 	set := exportertest.NewNopSettings(factory.Type())
 	set.ID = component.NewID(factory.Type())
+	tel := componenttest.NewTelemetry()
+	set.TelemetrySettings = tel.NewTelemetrySettings()
 	set.Logger = log
 	exp, err := factory.CreateTraces(ctx, set, cfg)
 	if err != nil {
@@ -135,11 +137,29 @@ func childRun(spec childSpec) error {
 			if err := storage.Shutdown(ctx); err != nil {
 				return err
 			}
-			fmt.Println("stopped")
-			return nil
+			return told(tel)
 		}
 	}
 	return in.Err()
+}
+
+// told prints what the child's exporter has counted.
+func told(tel *componenttest.Telemetry) error {
+	r := &rig{tel: tel}
+	counts := map[string]int64{}
+	for _, name := range ledgerNames {
+		counts[name] = total(r.sums(name))
+	}
+	text, err := json.Marshal(counts)
+	if err != nil {
+		return err
+	}
+	fmt.Println("stopped " + string(text))
+	return nil
+}
+
+var ledgerNames = []string{
+	"spans_received", "spans_stored", "spans_skipped", "spans_refused", "rows_received", "rows_written", "rows_dropped", "rows_refused",
 }
 
 // child is a running child.
@@ -213,10 +233,16 @@ func (c *child) kill() {
 	}
 }
 
-// stop ends the child in order.
-func (c *child) stop() {
+// stop ends the child in order, checks that its ledger closes, and returns it.
+func (c *child) stop() map[string]int64 {
 	c.t.Helper()
 	c.say("stop")
-	require.Equal(c.t, "stopped", c.line())
+	text, ok := strings.CutPrefix(c.line(), "stopped ")
+	require.True(c.t, ok)
 	require.NoError(c.t, c.cmd.Wait(), c.log.String())
+	l := map[string]int64{}
+	require.NoError(c.t, json.Unmarshal([]byte(text), &l))
+	require.Equal(c.t, l["spans_received"], l["spans_stored"]+l["spans_skipped"]+l["spans_refused"], "spans")
+	require.Equal(c.t, l["rows_received"], l["rows_written"]+l["rows_dropped"]+l["rows_refused"], "rows")
+	return l
 }

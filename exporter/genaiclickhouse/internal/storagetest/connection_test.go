@@ -146,7 +146,7 @@ func TestHTTPSWithAnOwnAuthority(t *testing.T) {
 		"no TLS at all":             {"https://" + engineHost(t), []option{trust(ours)}, "HTTP response to HTTPS client"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
+			r := newRigOn(t, r.conn, r.db)
 			host := &statusHost{}
 			err := r.newExporter(c.endpoint, host, c.options...).ConsumeTraces(ctx, mixedSpans())
 			require.ErrorContains(t, err, c.want)
@@ -154,7 +154,8 @@ func TestHTTPSWithAnOwnAuthority(t *testing.T) {
 			require.False(t, consumererror.IsPermanent(err), "an operator may mend it")
 			require.Equal(t, "StatusRecoverableError", host.last().String())
 			require.EqualValues(t, 1, r.where("retries", "code=0", "error=TLS"))
-			require.Zero(t, r.count("SELECT count() FROM {db}.spans"))
+			require.EqualValues(t, mixedSpans().SpanCount(), r.where("spans_refused", "class=retryable"))
+			require.Zero(t, r.where("rows_received"), "nothing was sent before the server was known")
 			r.requireLedger()
 		})
 	}
@@ -287,9 +288,12 @@ func TestEveryCompressionEndsInTheSameRows(t *testing.T) {
 		list = append(list, randomRow(rng, rows.TableAttempts))
 	}
 	sent := map[genaiclickhouse.Compression]int64{}
+	first := newRig(t)
 	for _, c := range []genaiclickhouse.Compression{genaiclickhouse.CompressionNone, genaiclickhouse.CompressionLZ4, genaiclickhouse.CompressionZSTD} {
-		r := newRig(t, func(cfg *genaiclickhouse.Config) { cfg.Compression = c })
-		require.NoError(t, r.exp.ConsumeTraces(ctx, traces(list...)), string(c))
+		r := newRigOn(t, first.conn, first.db)
+		exp := r.newExporter(enginetest.Shared(t).URL(t), componenttest.NewNopHost(), func(cfg *genaiclickhouse.Config) { cfg.Compression = c })
+		r.exec("TRUNCATE TABLE %s.attempts_base")
+		require.NoError(t, exp.ConsumeTraces(ctx, traces(list...)), string(c))
 		r.requireOnce(list)
 		sent[c] = r.where("sent_bytes")
 	}

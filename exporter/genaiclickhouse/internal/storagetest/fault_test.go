@@ -12,7 +12,9 @@ import (
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/consumer/consumererror"
+	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/exporter/exporterhelper"
+	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.uber.org/goleak"
 
 	"driftline/exporter/genaiclickhouse"
@@ -90,9 +92,20 @@ func TestC57StartsWhileClickHouseIsDownAndDrains(t *testing.T) {
 	host := &statusHost{}
 	exp := r.newExporter(e.URL(t), host, withQueue)
 	rng := newSeed(t)
+	// Another exporter of the same pipeline gets everything at once: this one neither blocks
+	// nor changes what it is given.
+	other := &consumertest.TracesSink{}
+	begin := time.Now()
 	for range 500 {
-		require.NoError(t, exp.ConsumeTraces(ctx, traces(randomRow(rng, rows.TableOperations))), "the queue takes data while ClickHouse is down")
+		td := traces(randomRow(rng, rows.TableOperations))
+		before := text(t, td)
+		require.NoError(t, exp.ConsumeTraces(ctx, td), "the queue takes data while ClickHouse is down")
+		require.NoError(t, other.ConsumeTraces(ctx, td))
+		require.Equal(t, before, text(t, td))
 	}
+	require.Less(t, time.Since(begin), 10*time.Second)
+	require.Equal(t, 500, other.SpanCount())
+	require.False(t, exp.Capabilities().MutatesData)
 	require.Eventually(t, func() bool { return host.last() == componentstatus.StatusRecoverableError }, 30*time.Second, 10*time.Millisecond)
 	e.Restart(t)
 	require.Eventually(t, func() bool { return total(r.sums("rows_written")) >= 1000 }, 60*time.Second, 20*time.Millisecond)
@@ -100,6 +113,12 @@ func TestC57StartsWhileClickHouseIsDownAndDrains(t *testing.T) {
 	require.NoError(t, exp.Shutdown(ctx))
 	require.EqualValues(t, 500, r.count("SELECT count() FROM {db}.operations_base"))
 	r.requireLedger()
+}
+
+func text(t *testing.T, td ptrace.Traces) string {
+	out, err := (&ptrace.JSONMarshaler{}).MarshalTraces(td)
+	require.NoError(t, err)
+	return string(out)
 }
 
 func TestShutdownLeavesNothingBehind(t *testing.T) {

@@ -96,4 +96,10 @@ func TestSchemaVersionAgeAndReadiness(t *testing.T) {
 	require.EqualValues(t, 1, r.inserts("spans"))
 	require.EqualValues(t, 1, r.where("rows_written", "table=attempts"))
 	require.Positive(t, r.where("sent_bytes"))
+	before := r.where("written_bytes", "table=attempts")
+	require.Greater(t, before, int64(100))
+	longer := row.(*rows.Attempt)
+	longer.Target += strings.Repeat("x", 1000)
+	require.NoError(t, r.exp.ConsumeTraces(ctx, traces(longer)))
+	require.InDelta(t, before+1000, r.where("written_bytes", "table=attempts")-before, 64)
 }

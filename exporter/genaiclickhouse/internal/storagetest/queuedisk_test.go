@@ -43,7 +43,9 @@ func TestAQueueSmallerThanItsDiskKeepsAllItHasTaken(t *testing.T) {
 	require.Empty(t, c.send(taken), "there is room again")
 	taken++
 	r.eventually(uint64(10*taken*len(rows.Tables)), "SELECT count() FROM {db}.spans")
-	c.stop()
+	counted := c.stop()
+	require.EqualValues(t, 10*taken*len(rows.Tables), counted["spans_stored"])
+	require.Zero(t, counted["rows_dropped"])
 	var list []rows.Row
 	for i := range taken {
 		list = append(list, childRows(seed, uint64(i))...)

@@ -183,6 +183,7 @@ func TestAnUnknownErrorIsTriedAgainWithinBounds(t *testing.T) {
 // TestServerTroubleIsWaitedForWithItsOwnName meets the engine's real errors, and lets them
 // be mended.
 func TestServerTroubleIsWaitedForWithItsOwnName(t *testing.T) {
+	first := newRig(t)
 	for _, c := range []struct {
 		name, code, spoil, mend, whatToDo string
 		// found says that the check of the schema finds it too.
@@ -193,7 +194,8 @@ func TestServerTroubleIsWaitedForWithItsOwnName(t *testing.T) {
 		{"SCHEMA_COLUMNS_DIFFER", "0", "DROP COLUMN at_cap", "ADD COLUMN at_cap Bool AFTER timeout_ns", "attempts_base.at_cap is missing", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t)
+			r := newRigOn(t, first.conn, first.db)
+			r.exec("TRUNCATE TABLE %s.attempts_base")
 			host := &statusHost{}
 			exp := r.newExporter(enginetest.Shared(t).URL(t), host)
 			rng := newSeed(t)
