@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/exporter/clickhouseexporter"
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componenttest"
@@ -17,30 +18,46 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"driftline/exporter/genaiclickhouse"
+	"driftline/schema"
 )
 
 // subject is one exporter under test.
 type subject struct {
 	name string
-	// batchSpans is how many spans make a batch.
-	batchSpans int
 	// findings says that it gets spans with what genaisegment found.
 	findings bool
 	factory  exporter.Factory
 	config   map[string]any
+	// prepare makes the tables, unless the exporter does.
+	prepare func(ctx context.Context, conn driver.Conn, database string) error
 }
 
-func contrib(batchSpans int, compress string) subject {
+const (
+	nameContrib         = "clickhouseexporter"
+	nameDriftline       = "genaiclickhouse"
+	nameContribFindings = "clickhouseexporter with findings"
+)
+
+func contrib(o options) subject {
 	return subject{
-		name: "clickhouseexporter", batchSpans: batchSpans, factory: clickhouseexporter.NewFactory(),
-		config: map[string]any{"compress": compress},
+		name: nameContrib, factory: clickhouseexporter.NewFactory(), config: map[string]any{"compress": o.compress},
+		prepare: func(context.Context, driver.Conn, string) error { return nil },
 	}
 }
 
-func driftline(batchSpans int, compression string) subject {
+// contribWithFindings gets the spans that genaiclickhouse gets.
+func contribWithFindings(o options) subject {
+	s := contrib(o)
+	s.name, s.findings = nameContribFindings, true
+	return s
+}
+
+func driftline(o options) subject {
 	return subject{
-		name: "genaiclickhouse", batchSpans: batchSpans, findings: true, factory: genaiclickhouse.NewFactory(),
-		config: map[string]any{"compression": compression},
+		name: nameDriftline, findings: true, factory: genaiclickhouse.NewFactory(), config: map[string]any{"compression": o.compress},
+		prepare: func(ctx context.Context, conn driver.Conn, database string) error {
+			return schema.Up(ctx, conn, schema.Options{Database: database}, nil)
+		},
 	}
 }
 

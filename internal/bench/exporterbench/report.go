@@ -1,0 +1,58 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"driftline/internal/bench/report"
+)
+
+// median returns the round whose spans per second are in the middle.
+func median(rounds []result) result {
+	sorted := slices.Clone(rounds)
+	slices.SortFunc(sorted, func(a, b result) int { return cmp.Compare(a.spansPerSecond(), b.spansPerSecond()) })
+	return sorted[len(sorted)/2]
+}
+
+// render prints the comparison, with the two ratios last, and writes the pages asked for.
+func render(o options, all map[string][]result) error {
+	peer, ours, informed := median(all[nameContrib]), median(all[nameDriftline]), median(all[nameContribFindings])
+	speed, bytes := ours.spansPerSecond()/peer.spansPerSecond(), ours.bytesPerSpan()/peer.bytesPerSpan()
+	var b strings.Builder
+	fmt.Fprintf(&b, "## The exporter beside contrib's clickhouseexporter\n\n")
+	fmt.Fprintf(&b, "%d GenAI spans without content, the same for all (seed %d), into one embedded engine over HTTP, compression %s, in batches of %d spans, %d at once; median of %d rounds, last run %s. ",
+		o.spans, o.seed, o.compress, o.batch, o.workers, o.rounds, time.Now().UTC().Format(time.DateOnly))
+	b.WriteString("Made by `go run ./internal/bench/exporterbench`. contrib's exporter gets the spans as an SDK sends them; genaiclickhouse gets them as genaisegment hands them on, with 1.7 findings a span. " +
+		"In the last row, for comparison, contrib's exporter gets those too and stores the findings as span events.\n\n")
+	row := func(r result) []string {
+		return []string{r.name, fmt.Sprintf("%.0f", r.spansPerSecond()), fmt.Sprintf("%.2f", r.rowsPerSpan()), fmt.Sprintf("%.1f", r.bytesPerSpan()),
+			fmt.Sprintf("%.1f", r.perSpan(r.own)), fmt.Sprintf("%.1f", r.perSpan(r.other)), fmt.Sprintf("%.1f", r.perSpan(r.all))}
+	}
+	b.WriteString(report.Table([]string{"exporter", "#spans/s", "#rows a span", "disk (B/span)", "own CPU (us/span)", "engine CPU (us/span)", "with merges (us/span)"},
+		[][]string{row(peer), row(ours), row(informed)}))
+	fmt.Fprintf(&b, "\nRatios of genaiclickhouse to contrib's exporter: spans/s %.2f (the bar is 1.0), bytes a span %.2f (the bar is 0.5, which is not met). With the same findings in both: spans/s %.2f, bytes a span %.2f.\n\n",
+		speed, bytes, ours.spansPerSecond()/informed.spansPerSecond(), ours.bytesPerSpan()/informed.bytesPerSpan())
+	var tables [][]string
+	for _, t := range ours.tables {
+		if t.rows > 0 {
+			tables = append(tables, []string{t.name, fmt.Sprintf("%.2f", float64(t.rows)/float64(ours.spans)), fmt.Sprintf("%.1f", float64(t.bytes)/float64(t.rows)), fmt.Sprintf("%.1f", float64(t.bytes)/float64(ours.spans))})
+		}
+	}
+	b.WriteString(report.Table([]string{"table", "#rows a span", "bytes a row (B)", "bytes a span (B)"}, tables))
+	fmt.Println(b.String())
+	if o.out != "" {
+		if err := report.Replace(o.out, "exporterbench", b.String()); err != nil {
+			return err
+		}
+	}
+	if o.capacity != "" {
+		if err := report.Replace(o.capacity, "capacity", capacity(o, ours)); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("RATIO exporter_spans_per_s=%.3f\nRATIO bytes_per_span=%.3f\n", speed, bytes)
+	return nil
+}
