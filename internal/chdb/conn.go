@@ -5,7 +5,6 @@ package chdb
 import (
 	"errors"
 	"runtime"
-	"strings"
 	"unsafe"
 )
 
@@ -53,7 +52,7 @@ func (l *Library) Connect(args ...string) (*Conn, error) {
 	handle := l.fn.connect(int32(len(argv)), &pointers[0])
 	runtime.KeepAlive(pointers)
 	if handle == nil || *handle == 0 {
-		return nil, errors.New("libchdb: the engine did not start (its own message, if any, is on standard error); arguments: " + strings.Join(args, " "))
+		return nil, errors.New("libchdb: the engine did not start; its own message is on standard error")
 	}
 	return &Conn{lib: l, handle: handle}, nil
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/url"
 	"sync"
 	"time"
@@ -35,6 +34,8 @@ const (
 	StateStarting State = "starting"
 	// StateReady: it accepts requests.
 	StateReady State = "ready"
+	// StateUnresponsive: it runs and has not answered the last time it was asked.
+	StateUnresponsive State = "unresponsive"
 	// StateBackoff: it ended, and the supervisor waits before it starts another.
 	StateBackoff State = "backoff"
 	// StateStopped: the supervisor was stopped.
@@ -57,6 +58,10 @@ type SupervisorOptions struct {
 	MinBackoff, MaxBackoff time.Duration
 	// StableAfter is how long an engine must have run for the wait to begin at MinBackoff again; default 1 minute.
 	StableAfter time.Duration
+	// PingEvery is how often the engine is asked whether it is there, and how long it may take to say so; default 10 s.
+	PingEvery time.Duration
+	// HangAfter is how long it may give no answer before it is killed and started again; default 1 minute.
+	HangAfter time.Duration
 	// StopGrace is how long the engine may take to stop before it is killed; default 25 s.
 	StopGrace time.Duration
 	// Log takes the engine's log.
@@ -100,6 +105,8 @@ func Supervise(ctx context.Context, opt SupervisorOptions) (*Supervisor, error) 
 	setDefault(&opt.MinBackoff, 200*time.Millisecond)
 	setDefault(&opt.MaxBackoff, 30*time.Second)
 	setDefault(&opt.StableAfter, time.Minute)
+	setDefault(&opt.PingEvery, 10*time.Second)
+	setDefault(&opt.HangAfter, time.Minute)
 	setDefault(&opt.StopGrace, drainTime+drainTime+5*time.Second)
 	if opt.Logger == nil {
 		opt.Logger = slog.Default()
@@ -143,14 +150,15 @@ func (s *Supervisor) run(ctx context.Context, process *Process) {
 		begun := s.opt.Clock.Now()
 		var ended error
 		if process != nil {
-			select {
-			case <-process.Done():
-			case <-ctx.Done():
+			hung := s.watch(ctx, process)
+			if ctx.Err() != nil {
 				process.Stop(s.opt.StopGrace)
 				s.set(StateStopped, 0, nil)
 				return
 			}
-			if ended = process.Err(); ended == nil {
+			if ended = process.Err(); hung != nil {
+				ended = hung
+			} else if ended == nil {
 				ended = errors.New("engine process ended by itself, with exit code 0")
 			}
 			if s.opt.Clock.Now().Sub(begun) >= s.opt.StableAfter {
@@ -250,11 +258,7 @@ func (s *Supervisor) DSN(database string) string {
 	if s.opt.Password != "" {
 		user = url.UserPassword(s.opt.User, s.opt.Password)
 	}
-	host, port, err := net.SplitHostPort(s.opt.Listen)
-	if err == nil && net.ParseIP(host).IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return (&url.URL{Scheme: "http", User: user, Host: net.JoinHostPort(host, port), Path: "/" + first(database, "default")}).String()
+	return (&url.URL{Scheme: "http", User: user, Host: localAddress(s.opt.Listen), Path: "/" + first(database, "default")}).String()
 }
 
 // Stop stops the engine in order, kills it after the grace time, and returns when it has ended.

@@ -45,7 +45,7 @@ func TestContribExporter(t *testing.T) {
 			for query, want := range map[string]string{
 				"SELECT count(), uniqExact(SpanId), uniqExact(TraceId), sum(Duration) FROM otel_traces": "1500\t1500\t3\t374250000000\n",
 				"SELECT ServiceName, SpanName, SpanKind, StatusCode, SpanAttributes['gen_ai.request.model'], ResourceAttributes['service.name'], Events.Name, Events.Attributes[1]['n'] FROM otel_traces WHERE SpanId = '0000000000010002'": "checkout\tchat 2\tClient\tError\tmodel-2\tcheckout\t['retry']\t2\n",
-				"SELECT count() FROM otel_traces_trace_id_ts": "3\n",
+				"SELECT count() FROM otel_traces_trace_id_ts":             "3\n",
 				"SELECT toString(min(Timestamp), 'UTC') FROM otel_traces": start.UTC().Format("2006-01-02 15:04:05.000000000") + "\n",
 			} {
 				if got := ask(t, e, params, query); got != want {

@@ -49,7 +49,9 @@ func TestCurl(t *testing.T) {
 	e := enginetest.Start(t)
 	url := e.URL(t)
 	dir := t.TempDir()
-	curl := func(args ...string) string { return output(t, "curl", append([]string{"-sS", "--max-time", "60"}, args...)...) }
+	curl := func(args ...string) string {
+		return output(t, "curl", append([]string{"-sS", "--max-time", "60"}, args...)...)
+	}
 	expect := func(what, got, want string) {
 		t.Helper()
 		if got != want {

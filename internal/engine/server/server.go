@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -99,17 +100,23 @@ func New(lib *chdb.Library, opt Options) (*Server, error) {
 	}
 	var err error
 	if s.anchor, err = lib.Connect(s.connect...); err != nil {
-		return nil, fmt.Errorf("start the engine in %s: %w", opt.DataDir, err)
+		return nil, damagedFolder(opt.DataDir, err)
 	}
 	r, err := s.anchor.Query("SELECT timezone()", "TSVRaw", nil)
 	if err != nil {
 		s.anchor.Close()
-		return nil, fmt.Errorf("ask the engine in %s for its time zone: %w", opt.DataDir, err)
+		return nil, damagedFolder(opt.DataDir, fmt.Errorf("ask for its time zone: %w", err))
 	}
 	s.timezone = strings.TrimSpace(string(r.Bytes()))
 	r.Destroy()
 	s.name, _ = os.Hostname()
 	return s, nil
+}
+
+// damagedFolder says what to do about a folder over which the engine does not start.
+func damagedFolder(dir string, err error) error {
+	parent := filepath.Dir(dir)
+	return fmt.Errorf("the engine does not start over the data folder %s: %w: if a line above or this one names a file, restore it from a copy or move it out of the folder; otherwise move it aside as a whole (mv %s %s.damaged) and start with empty tables", parent, err, parent, parent)
 }
 
 func setDefault[T comparable](field *T, value T) {
