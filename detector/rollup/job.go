@@ -218,6 +218,10 @@ func (j *Job) tiers(ctx context.Context, from cursor, next *cursor, oldest time.
 		for _, t := range wave {
 			newest := from.tier(t.name)
 			var minutes Stats // what is too old or unchanged was counted by the minute
+			oldest := oldest
+			if t.width == day { // hours are kept for longer, so a day is whole that began before
+				oldest = oldest.Add(-day)
+			}
 			found, err := j.find(ctx, t.dirty(j.cfg.Database), t.name, newest, oldest)
 			if err != nil {
 				return errors.Join(err, group.Wait())

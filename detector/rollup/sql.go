@@ -109,7 +109,7 @@ func (t tier) levelFrom(from, filter string) level {
 		rows += " WHERE " + filter
 	}
 	return level{
-		target: t.name + "_base", from: "(" + rows + ")", cell: t.cell(), dims: same(t.dims...), aggs: aggs,
+		target: t.name + "_base", from: "(" + rows + ")", cell: t.cell(), dims: t.dims, aggs: aggs,
 		newest: fmt.Sprintf("max(bitShiftRight(version, %d))", countBits), rows: "sum(source_rows)",
 		keep: t.keep, fold: t.fold, overflow: t.overflow,
 	}

@@ -29,6 +29,8 @@ type table struct {
 	// may have in one cell; the less busy ones become Other.
 	keep int
 	fold []string
+	// since is the schema version that brought the table.
+	since uint32
 }
 
 // tier is a coarser rollup, computed from the cells of a finer one.
@@ -38,21 +40,30 @@ type tier struct {
 	// width is the length of a cell.
 	width time.Duration
 	// dims, scalars and hists are what it keeps of the source's columns; scalars are summed.
-	dims, scalars, hists []string
-	keep                 int
-	fold                 []string
-	overflow             bool
+	dims           []column
+	scalars, hists []string
+	keep           int
+	fold           []string
+	overflow       bool
+	// since is the schema version that brought the table.
+	since uint32
 }
 
 // cell is the SQL of the cell that a source row belongs to.
 func (t tier) cell() string {
-	if t.width == day {
+	switch t.width {
+	case day:
 		return "toStartOfDay(minute)"
+	case tenMinutes:
+		return "toStartOfTenMinutes(minute)"
 	}
 	return "toStartOfHour(minute)"
 }
 
-const day = 24 * time.Hour
+const (
+	day        = 24 * time.Hour
+	tenMinutes = 10 * time.Minute
+)
 
 const retriesOfAttempts = "multiIf(isNull(attempts), 'unknown', attempts <= 1, '0', attempts = 2, '1', '2+')"
 const retriesOfRequest = "multiIf(isNull(retries), 'unknown', retries = 0, '0', retries = 1, '1', '2+')"
@@ -114,7 +125,11 @@ func same(names ...string) []column {
 	return out
 }
 
-var tables = []table{
+// tables are the rollups of base rows.
+var tables = slices.Concat(sliceTables, dimensionTables)
+
+// sliceTables have the slices that the detections judge.
+var sliceTables = []table{
 	{
 		name: "rollup_operations", base: "operations_base", late: true, keep: 500, fold: []string{"agent", "target"},
 		dims: append(same("agent", "kind", "target", "stream"), column{"retries", retriesOfAttempts}),
@@ -183,9 +198,9 @@ func (t table) scalars() []string {
 
 // hourly is the table's 1h tier: the same columns.
 func (t table) hourly() tier {
-	h := tier{name: t.name + "_1h", source: t.name + "_1m", width: time.Hour, scalars: t.scalars(), keep: t.keep, fold: t.fold, overflow: t.overflow}
+	h := tier{name: t.name + "_1h", source: t.name + "_1m", width: time.Hour, scalars: t.scalars(), keep: t.keep, fold: t.fold, overflow: t.overflow, since: t.since}
 	for _, d := range t.dims {
-		h.dims = append(h.dims, d.name)
+		h.dims = append(h.dims, column{d.name, d.name})
 	}
 	for _, m := range t.hists {
 		h.hists = append(h.hists, m.name)
@@ -209,6 +224,9 @@ func tiers() []tier {
 	var out []tier
 	for _, t := range tables {
 		out = append(out, t.hourly())
+	}
+	for _, n := range narrows {
+		out = append(out, n.tiers()...)
 	}
 	return out
 }
