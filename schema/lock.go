@@ -21,7 +21,7 @@ const (
 	// LockWait is how long Up waits for another migration.
 	LockWait = 5 * time.Minute
 	// lockPoll is the time between two tries for the lock.
-	lockPoll = 100 * time.Millisecond
+	lockPoll = 250 * time.Millisecond
 )
 
 // ClickHouse error codes that the lock understands.

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -35,9 +36,17 @@ ORDER BY (version, step)`,
 	}
 }
 
-// record is the statement that notes a step as applied, with bound values.
-func (o Options) record() string {
-	return "INSERT INTO " + o.all(migrationsTable) + " (version, step, name, checksum, applied_by) VALUES (?, ?, ?, ?, ?)"
+// recordEvery is how many applied steps are recorded with one insert. A migration that dies
+// before applies as many again, which does no harm.
+const recordEvery = 10
+
+// record is the statement that notes steps as applied.
+func (o Options) record(steps ...Step) string {
+	rows := make([]string, 0, len(steps))
+	for _, step := range steps {
+		rows = append(rows, fmt.Sprintf("(%d, %d, %s, %s, %s)", step.Version, step.Number, quote(step.Name), quote(step.Checksum), quote(o.AppliedBy)))
+	}
+	return "INSERT INTO " + o.all(migrationsTable) + " (version, step, name, checksum, applied_by) VALUES " + strings.Join(rows, ", ")
 }
 
 // Up brings o.Database to Version. Steps that are recorded are left alone, except those of
@@ -98,6 +107,18 @@ func (o Options) apply(ctx context.Context, conn driver.Conn, st Status, l *lock
 	if len(st.Missing) > 0 {
 		logger.Warn("tables or views are gone and are created again, tables empty", "database", o.Database, "missing", st.Missing)
 	}
+	var done []Step
+	record := func() error {
+		if len(done) == 0 {
+			return nil
+		}
+		if err := conn.Exec(ctx, o.record(done...)); err != nil {
+			last := done[len(done)-1]
+			return fmt.Errorf("record schema steps up to %d.%d (%s) in database %s: %w", last.Version, last.Number, last.Name, o.Database, err)
+		}
+		done = done[:0]
+		return nil
+	}
 	for _, step := range steps {
 		pending := slices.ContainsFunc(st.Pending, func(p Step) bool { return p.Version == step.Version && p.Number == step.Number })
 		if !pending && o.Cluster == "" && !step.restores(st.Missing) {
@@ -108,18 +129,21 @@ func (o Options) apply(ctx context.Context, conn driver.Conn, st Status, l *lock
 		}
 		for _, statement := range step.Statements {
 			if err := conn.Exec(ctx, statement); err != nil {
-				return fmt.Errorf("schema step %d.%d (%s) in database %s: %w", step.Version, step.Number, step.Name, o.Database, err)
+				err = fmt.Errorf("schema step %d.%d (%s) in database %s: %w", step.Version, step.Number, step.Name, o.Database, err)
+				return errors.Join(err, record())
 			}
 		}
 		if !pending {
 			continue
 		}
-		if err := conn.Exec(ctx, o.record(), step.Version, step.Number, step.Name, step.Checksum, o.AppliedBy); err != nil {
-			return fmt.Errorf("record schema step %d.%d (%s) in database %s: %w", step.Version, step.Number, step.Name, o.Database, err)
-		}
 		logger.Info("schema step applied", "database", o.Database, "version", step.Version, "step", step.Number, "name", step.Name)
+		if done = append(done, step); len(done) == recordEvery {
+			if err := record(); err != nil {
+				return err
+			}
+		}
 	}
-	return nil
+	return record()
 }
 
 // DryRun returns the statements that Up would run now, without running any. With a nil
@@ -161,8 +185,9 @@ func DryRun(ctx context.Context, conn driver.Conn, o Options) ([]string, error) 
 	}
 	for _, step := range pending {
 		out = append(out, step.Statements...)
-		out = append(out, fmt.Sprintf("INSERT INTO %s (version, step, name, checksum, applied_by) VALUES (%d, %d, %s, %s, %s)",
-			o.all(migrationsTable), step.Version, step.Number, quote(step.Name), quote(step.Checksum), quote(o.AppliedBy)))
+	}
+	if len(pending) > 0 {
+		out = append(out, o.record(pending...))
 	}
 	return append(out, alters...), nil
 }

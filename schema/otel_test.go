@@ -37,8 +37,7 @@ func traceQuery(database, traceID string) string {
 // C61: a link from an alert or a panel opens the trace by its id, with exactly its spans,
 // through column names that a tool knows without being told.
 func TestC61ATraceOpensByIDThroughOTelColumnNames(t *testing.T) {
-	ctx, conn, o := fresh(t)
-	require.NoError(t, Up(ctx, conn, o, nil))
+	ctx, conn, o := migrated(t)
 	// 200,000 spans of 20,000 other traces over two days and 20 services.
 	require.NoError(t, conn.Exec(ctx, "INSERT INTO "+o.Database+`.spans_base (service_name, trace_id, span_id, name, kind, started_at, duration_ns, status_code, ingested_at)
 		SELECT concat('service-', toString(number % 20)), lower(hex(sipHash128(intDiv(number, 10)))), lower(hex(cityHash64(number))), 'chat m1', 'Client',
@@ -97,8 +96,7 @@ func TestC61ATraceOpensByIDThroughOTelColumnNames(t *testing.T) {
 
 // The columns that tools of the OTel world look for, with the types that they expect.
 func TestOTelViewHasTheColumnsThatToolsKnow(t *testing.T) {
-	ctx, conn, o := fresh(t)
-	require.NoError(t, Up(ctx, conn, o, nil))
+	_, conn, o := migrated(t)
 	const attributes = "Map(LowCardinality(String), String)"
 	var got []Column
 	for _, c := range engineColumns(t, conn, o.Database, "otel_traces") {
