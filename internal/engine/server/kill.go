@@ -107,8 +107,15 @@ func parseKill(st *statement, params []chdb.Param) (*kill, error) {
 
 func killWords(sql string) (words []string) {
 	l := &lexer{text: []byte(sql)}
+	var last token
 	for t := l.next(); t.kind != tokenEnd; t = l.next() {
-		words = append(words, sql[t.start:t.end])
+		if t.kind == tokenQuoted && last.kind == tokenQuoted && last.end == t.start {
+			// A doubled quote inside a text.
+			words[len(words)-1] += sql[t.start:t.end]
+		} else {
+			words = append(words, sql[t.start:t.end])
+		}
+		last = t
 	}
 	return words
 }
