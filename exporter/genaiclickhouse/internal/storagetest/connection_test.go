@@ -1,7 +1,6 @@
 package storagetest
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -24,6 +23,7 @@ import (
 	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/config/configtls"
 	"go.opentelemetry.io/collector/consumer/consumererror"
+	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"driftline/exporter/genaiclickhouse"
 	"driftline/internal/engine"
@@ -161,61 +161,73 @@ func TestHTTPSWithAnOwnAuthority(t *testing.T) {
 	}
 }
 
-// TestNativeSpeaksTLS looks at what the native protocol says within TLS. The engine speaks
-// HTTP only, so a listener plays ClickHouse's first words: it takes the client's hello and
-// refuses its login, in the protocol's own form.
-func TestNativeSpeaksTLS(t *testing.T) {
+// TestTheEmbeddedEngineSaysThatItSpeaksHTTPOnly, within TLS too.
+func TestTheEmbeddedEngineSaysThatItSpeaksHTTPOnly(t *testing.T) {
 	ours := newAuthority(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	var wg sync.WaitGroup
-	hellos := make(chan []byte, 16)
-	wg.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() {
-				defer conn.Close()
-				buf := make([]byte, 4<<10)
-				n, err := conn.Read(buf)
-				if err != nil {
-					return
-				}
-				hellos <- buf[:n]
-				_, _ = conn.Write(loginRefused)
-			})
-		}
-	})
-	t.Cleanup(func() { _ = l.Close(); wg.Wait() })
 	r := newBareRig(t)
 	host := &statusHost{}
-	exp := r.newExporter("clickhouse://"+terminate(t, ours.serve(t, "127.0.0.1"), l.Addr().String()), host, trust(ours), func(c *genaiclickhouse.Config) {
-		c.Username, c.Password = "shop", "s3cret"
-	})
-	err = exp.ConsumeTraces(ctx, mixedSpans())
-	require.ErrorContains(t, err, "check username and password")
-	require.NotContains(t, err.Error(), "s3cret")
-	hello := <-hellos
-	require.Zero(t, hello[0], "a native hello")
-	require.True(t, bytes.Contains(hello, []byte("shop")))
+	for _, c := range []struct {
+		address string
+		options []option
+	}{{engineHost(t), nil}, {terminate(t, ours.serve(t, "127.0.0.1"), engineHost(t)), []option{trust(ours)}}} {
+		err := r.newExporter("clickhouse://"+c.address, host, c.options...).ConsumeTraces(ctx, mixedSpans())
+		require.ErrorContains(t, err, "speaks HTTP only")
+		require.False(t, consumererror.IsPermanent(err))
+	}
 	require.Equal(t, "StatusRecoverableError", host.last().String())
-	require.EqualValues(t, 1, r.where("retries", "code=516", "error=AUTHENTICATION_FAILED"))
-
-	other := r.newExporter("clickhouse://"+terminate(t, ours.serve(t, "127.0.0.1"), l.Addr().String()), host, trust(newAuthority(t)))
-	require.ErrorContains(t, other.ConsumeTraces(ctx, mixedSpans()), "unknown authority")
+	require.EqualValues(t, 2, r.where("retries", "code=48", "error=NOT_IMPLEMENTED"))
 }
 
-// loginRefused is the native protocol's packet 2, an exception: code, name, message, stack
-// trace, and that none is nested.
-var loginRefused = func() []byte {
-	out := []byte{2, 0x04, 0x02, 0, 0} // 516, little endian
-	for _, text := range []string{"DB::Exception", "shop: Authentication failed", ""} {
-		out = append(append(out, byte(len(text))), text...)
+// TestTheNativeProtocolEndsInTheSameRows goes through TLS and the native protocol to the
+// engine, with every compression, and once more after a lost answer.
+func TestTheNativeProtocolEndsInTheSameRows(t *testing.T) {
+	r := newRig(t)
+	ours := newAuthority(t)
+	b, plain := newBridge(t, enginetest.Shared(t).URL(t))
+	secure := terminate(t, ours.serve(t, "127.0.0.1"), plain)
+	rng := newSeed(t)
+	var all []rows.Row
+	for _, c := range []genaiclickhouse.Compression{genaiclickhouse.CompressionNone, genaiclickhouse.CompressionLZ4, genaiclickhouse.CompressionZSTD} {
+		exp := r.newExporter("clickhouse://"+secure, componenttest.NewNopHost(), trust(ours), func(cfg *genaiclickhouse.Config) { cfg.Compression = c })
+		var list []rows.Row
+		for _, table := range rows.Tables {
+			for range 50 {
+				list = append(list, randomRow(rng, table))
+			}
+		}
+		td := numbered(len(all), list...)
+		all = append(all, list...)
+		b.loseAnswer.Store(2)
+		err := exp.ConsumeTraces(ctx, td)
+		require.Error(t, err, string(c))
+		require.False(t, consumererror.IsPermanent(err))
+		require.NoError(t, exp.ConsumeTraces(ctx, td), string(c))
+		r.requireOnce(all)
 	}
-	return append(out, 0)
-}()
+	for _, table := range rows.Tables {
+		require.EqualValues(t, 150, r.count("SELECT count() FROM {db}."+string(table)+"_base"), "%s: the token keeps copies out", table)
+	}
+	// The same content has the same token over either protocol.
+	one, two := numbered(1<<20, all[:50]...), ptrace.NewTraces()
+	one.CopyTo(two)
+	require.NoError(t, r.exp.ConsumeTraces(ctx, one))
+	before := r.count("SELECT count() FROM {db}.spans_base")
+	exp := r.newExporter("clickhouse://"+plain, componenttest.NewNopHost())
+	require.NoError(t, exp.ConsumeTraces(ctx, two))
+	require.Equal(t, before, r.count("SELECT count() FROM {db}.spans_base"))
+	require.EqualValues(t, 3, r.where("retries", "code=0", "error=NO_ANSWER"))
+	r.requireLedger()
+
+	r.constrain()
+	good := randomRow(rng, rows.TableAttempts)
+	require.NoError(t, exp.ConsumeTraces(ctx, numbered(1<<21, good, poisoned(randomRow(rng, rows.TableAttempts)))))
+	require.EqualValues(t, 1, r.where("rows_refused", "class=permanent"))
+	require.Positive(t, r.where("insert_errors", "code=469", "error=VIOLATED_CONSTRAINT"))
+	r.requireLedger()
+
+	stranger := r.newExporter("clickhouse://"+secure, componenttest.NewNopHost(), trust(newAuthority(t)))
+	require.ErrorContains(t, stranger.ConsumeTraces(ctx, mixedSpans()), "unknown authority")
+}
 
 func TestAWrongPasswordIsToldAndMended(t *testing.T) {
 	t.Setenv(engine.EnvPassword, "s3cret")
@@ -228,9 +240,13 @@ func TestAWrongPasswordIsToldAndMended(t *testing.T) {
 	r := newRigOn(t, conn, "driftline")
 	require.NoError(t, schema.Up(ctx, r.conn, schema.Options{Database: r.db}, nil))
 
-	for _, password := range []configopaque.String{"", "wrong"} {
+	_, native := newBridge(t, e.URL(t))
+	for _, c := range []struct {
+		endpoint string
+		password configopaque.String
+	}{{e.URL(t), ""}, {e.URL(t), "wrong"}, {"clickhouse://" + native, "wrong"}} {
 		host := &statusHost{}
-		exp := r.newExporter(e.URL(t), host, func(c *genaiclickhouse.Config) { c.Password = password })
+		exp := r.newExporter(c.endpoint, host, func(cfg *genaiclickhouse.Config) { cfg.Password = c.password })
 		before := r.where("retries")
 		for range 2 {
 			err := exp.ConsumeTraces(ctx, mixedSpans())
