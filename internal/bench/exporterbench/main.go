@@ -57,6 +57,9 @@ type result struct {
 	// own is the processor time of this process, and other the engine's, while spans were
 	// sent; all is the engine's until everything was merged.
 	own, other, all time.Duration
+	// fresh and merged are the cost of the view over operations before and after merges; zero
+	// for an exporter that has no views.
+	fresh, merged viewCost
 	// tables are the sizes after merges, without the one that notes migrations.
 	tables []tableSize
 }

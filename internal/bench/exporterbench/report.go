@@ -42,6 +42,11 @@ func render(o options, all map[string][]result) error {
 		}
 	}
 	b.WriteString(report.Table([]string{"table", "#rows a span", "bytes a row (B)", "bytes a span (B)"}, tables))
+	cost := func(state string, c viewCost) []string {
+		return []string{state, fmt.Sprintf("%.0f", c.view.Seconds()*1e3), fmt.Sprintf("%.0f", c.base.Seconds()*1e3), fmt.Sprintf("%.2f", c.view.Seconds()/c.base.Seconds())}
+	}
+	b.WriteString("\nWhat it costs readers that views hide older revisions and tombstones: all operations by model or tool, with their count, P95 and errors, through the view and from the base table without FINAL.\n\n")
+	b.WriteString(report.Table([]string{"state of the table", "view (ms)", "without FINAL (ms)", "#ratio"}, [][]string{cost("as inserted", ours.fresh), cost("merged", ours.merged)}))
 	fmt.Println(b.String())
 	if o.out != "" {
 		if err := report.Replace(o.out, "exporterbench", b.String()); err != nil {
