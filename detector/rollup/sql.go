@@ -10,14 +10,12 @@ import (
 // The statements below name tables and columns from this package alone; every value is a
 // bound parameter. @services and @cells are the work: for each service the starts of its
 // cells in Unix seconds; @lo and @hi bound them, which lets ClickHouse skip partitions.
-//
-// IN and NOT IN over another table are GLOBAL, since on a cluster both are distributed by
-// different keys.
 
 const finalSettings = " SETTINGS do_not_merge_across_partitions_select_final = 1"
 
-// countBits is how many low bits of a version count the rows aggregated; the high
-// bits are the newest stored_at in milliseconds.
+// countBits is how many low bits of a version add up the rows aggregated and their
+// revisions; the high bits are the newest stored_at in milliseconds. Whatever changes a cell
+// makes the one or the other greater, so two versions are equal only if the rows are.
 const countBits = 20
 
 const countMask = 1<<countBits - 1
@@ -49,8 +47,8 @@ type level struct {
 	cell string
 	dims []column
 	aggs []agg
-	// newest and rows are aggregates over the source rows of a group: the newest stored_at in
-	// milliseconds and how many base rows there are.
+	// newest and rows are aggregates over the source rows of a group, of which versions are
+	// made: the newest stored_at in milliseconds, and the base rows and their revisions.
 	newest, rows string
 	// keep is how many different values of the dims in fold a service's cell may have: 0 is
 	// any number. overflow says that the table counts what was folded.
@@ -82,7 +80,7 @@ func (t table) minuteLevel(db string) level {
 	}
 	return level{
 		target: t.name + "_1m_base", from: db + "." + t.base + " FINAL", filter: minuteFilter, cell: "toStartOfMinute(ended_at)",
-		dims: t.dims, aggs: aggs, newest: "toUnixTimestamp64Milli(max(stored_at))", rows: "count()",
+		dims: t.dims, aggs: aggs, newest: "toUnixTimestamp64Milli(max(stored_at))", rows: "sum(revision + 1)",
 		keep: t.keep, fold: t.fold, overflow: t.overflow,
 	}
 }
@@ -151,16 +149,15 @@ func (l level) dimNames() []string {
 	return out
 }
 
-// cells is the sub-query of the cells as they must be; aggs says which measures it has,
-// besides agg_n, and with version the cells' one. Content and version come from one read,
-// so they always belong together.
-func (l level) cells(aggs []agg) string {
+// cells is the sub-query of the cells as they must be, with what their versions are made
+// of. Both come from one read, so they always belong together.
+func (l level) cells() string {
 	dims := l.dimNames()
 	inner := []string{"service_name", l.cell + " AS cell"}
 	for _, d := range l.dims {
 		inner = append(inner, d.expr+" AS dim_"+d.name)
 	}
-	for _, a := range aggs {
+	for _, a := range l.aggs {
 		inner = append(inner, a.expr+" AS agg_"+a.name)
 	}
 	inner = append(inner, l.newest+" AS newest", l.rows+" AS versioned")
@@ -188,7 +185,7 @@ func (l level) cells(aggs []agg) string {
 			outer = append(outer, "r.dim_"+d+" AS dim_"+d)
 		}
 	}
-	for _, a := range aggs {
+	for _, a := range l.aggs {
 		switch {
 		case a.name == "overflow":
 			outer = append(outer, "sum(if(r.folded, r.agg_n, r.agg_overflow)) AS agg_overflow")
@@ -228,7 +225,7 @@ func (l level) selected() string {
 			out = append(out, "agg_"+a.name+" AS "+a.name)
 		}
 	}
-	return "SELECT " + list(append(out, version("cell_newest", "cell_rows")+" AS version")) + " FROM (" + l.cells(l.aggs) + ") WHERE agg_n > 0"
+	return "SELECT " + list(append(out, version("cell_newest", "cell_rows")+" AS version")) + " FROM (" + l.cells() + ") WHERE agg_n > 0"
 }
 
 // insert writes the cells that have rows.
@@ -236,18 +233,17 @@ func (l level) insert(db string) string {
 	return "INSERT INTO " + db + "." + l.target + " (" + l.columns() + ") " + given + l.selected() + finalSettings
 }
 
-// zero writes n = 0 over cells that the source no longer has. It looks for them after the
-// insert and with versions from before it: a cell absent then is absent for good, and one
-// that a newer run wrote has a higher version and stays. @versions has, for each service,
+// zero writes n = 0 over cells that the source no longer has. Insert wrote every cell that
+// there is with a version not below the one that was asked for before it, so what is below
+// is gone; and a cell that a newer run wrote is not below. @versions has, for each service,
 // the versions of @cells.
 func (l level) zero(db string) string {
 	dims := list(append([]string{"service_name", "minute"}, l.dimNames()...))
-	fresh := "SELECT service_name, cell, " + prefixed(l.dimNames()) + " FROM (" + l.cells([]agg{l.aggs[0]}) + ") WHERE agg_n > 0"
 	have := "SELECT " + dims + ", version FROM " + db + "." + l.target + " FINAL WHERE n > 0 AND minute >= toDateTime(@lo, 'UTC') AND minute < toDateTime(@hi, 'UTC') AND (service_name, minute) IN (" + cellsOf + ")"
 	versions := "SELECT tupleElement(work, 1) AS service_name, toDateTime(tupleElement(cell, 1), 'UTC') AS minute, toUInt64(tupleElement(cell, 2)) AS new_version FROM " +
 		"(SELECT arrayJoin(arrayZip(given_work, @versions)) AS both, tupleElement(both, 1) AS work, arrayJoin(arrayZip(tupleElement(work, 2), tupleElement(both, 2))) AS cell)"
 	return "INSERT INTO " + db + "." + l.target + " (" + dims + ", version) " + given + "SELECT " + dims + ", new_version FROM (" + have + ") AS have INNER JOIN (" + versions +
-		") AS versions USING (service_name, minute) WHERE version <= new_version AND (" + dims + ") GLOBAL NOT IN (" + fresh + ")" + finalSettings
+		") AS versions USING (service_name, minute) WHERE version < new_version" + finalSettings
 }
 
 // dirty lists the (service, minute) pairs of a base table that got rows after @since.

@@ -76,25 +76,27 @@ type chunk struct {
 // its memory.
 const maxCells = 4096
 
-// chunks cuts work into pieces that one statement may handle. A piece lies within one
-// partition of the finest tables, a day, so that few granules are read beside it.
+// maxDays bounds the partitions that one INSERT touches: the server refuses more than 100.
+const maxDays = 30
+
+// chunks cuts work into pieces that one statement may handle, the oldest first.
 func (w work) chunks(width time.Duration) func(func(chunk) bool) {
-	days := map[int64]work{}
+	spans := map[int64]work{}
 	for service, cells := range w {
 		for _, at := range cells {
-			d := at / 86400
-			if days[d] == nil {
-				days[d] = work{}
+			span := at / (maxDays * 86400)
+			if spans[span] == nil {
+				spans[span] = work{}
 			}
-			days[d][service] = append(days[d][service], at)
+			spans[span][service] = append(spans[span][service], at)
 		}
 	}
 	seconds := int64(width.Seconds())
 	return func(yield func(chunk) bool) {
-		for _, d := range slices.Sorted(maps.Keys(days)) {
+		for _, span := range slices.Sorted(maps.Keys(spans)) {
 			var c chunk
-			for _, service := range slices.Sorted(maps.Keys(days[d])) {
-				for part := range slices.Chunk(days[d][service], maxCells) {
+			for _, service := range slices.Sorted(maps.Keys(spans[span])) {
+				for part := range slices.Chunk(spans[span][service], maxCells) {
 					if c.cells+len(part) > maxCells {
 						if !yield(c) {
 							return
