@@ -10,6 +10,9 @@ import (
 // the raw sort-key column, so that only the parts needed are read.
 const filters = "$__timeFilter(minute) AND service_name IN (${service:singlequote}) AND agent IN (${agent:singlequote})"
 
+// modelCalls keeps to calls whose inference time is known.
+const modelCalls = "kind NOT IN ('agent', 'workflow', 'tool')"
+
 // quantile is the SQL of the q-quantile in milliseconds of the histogram columns
 // <metric>_buckets and <metric>_counts summed over a group. The definition is
 // sorted[min(int(n*q), n-1)], as in the detectors; an empty histogram gives NULL.
