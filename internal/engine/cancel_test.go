@@ -140,7 +140,7 @@ func TestLargeResultsInBoundedMemory(t *testing.T) {
 		sql, accept string
 		want        int64
 	}{
-		"2 GB of TSV":  {"SELECT number, repeat('x', 999) FROM numbers(2000000)", "", 2_000_000_000},
+		"2 GB of TSV":    {"SELECT number, repeat('x', 999) FROM numbers(2000000)", "", 2_000_000_000},
 		"300 MB of JSON": {"SELECT repeat('x', 999) AS s FROM numbers(300000) FORMAT JSON", "", 300_000_000},
 	} {
 		resp, err := http.Post(e.URL(t)+"/", "", strings.NewReader(c.sql))
