@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -168,14 +169,32 @@ type child struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Scanner
-	log *strings.Builder
+	log *output
+}
+
+// output is what a child has logged so far.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }
 
 func startChild(t *testing.T, spec childSpec) *child {
 	t.Helper()
 	text, err := json.Marshal(spec)
 	require.NoError(t, err)
-	c := &child{t: t, cmd: exec.Command(os.Args[0]), log: &strings.Builder{}}
+	c := &child{t: t, cmd: exec.Command(os.Args[0]), log: &output{}}
 	c.cmd.Env = append(os.Environ(), envChild+"="+string(text))
 	c.cmd.Stderr = c.log
 	if spec.DiskBytes > 0 {

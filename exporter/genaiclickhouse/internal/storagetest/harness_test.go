@@ -60,6 +60,8 @@ type rig struct {
 	tel   *componenttest.Telemetry
 	logs  *observer.ObservedLogs
 	exp   exporter.Traces
+	// spoiled says that the tables are no longer as the migration made them.
+	spoiled bool
 }
 
 func newRigOn(t *testing.T, conn driver.Conn, db string) *rig {
@@ -68,15 +70,60 @@ func newRigOn(t *testing.T, conn driver.Conn, db string) *rig {
 
 type option func(*genaiclickhouse.Config)
 
-// newRig migrates a fresh database and starts an exporter without queue, so that a push
-// returns its own error.
+// newRig takes a migrated, empty database and starts an exporter without queue, so that a
+// push returns its own error.
 func newRig(t *testing.T, options ...option) *rig {
-	r := newBareRig(t, options...)
-	require.NoError(t, schema.Up(ctx, r.conn, schema.Options{Database: r.db}, nil))
+	e := enginetest.Shared(t)
+	r := newRigOn(t, e.Conn(t), migrated.take(t, e))
+	t.Cleanup(func() { migrated.giveBack(r, e) })
+	r.exp = r.newExporter(e.URL(t), componenttest.NewNopHost(), options...)
 	return r
 }
 
-// newBareRig does the same without the migration.
+// migrated holds databases that a test has left as they were but for rows: a migration
+// takes longer than most tests.
+var migrated pool
+
+type pool struct {
+	mu   sync.Mutex
+	made int
+	free []string
+}
+
+func (p *pool) take(t *testing.T, e *enginetest.Engine) string {
+	t.Helper()
+	if e.External() {
+		db := e.Database(t) // dropped at the test's end
+		require.NoError(t, schema.Up(ctx, e.Conn(t), schema.Options{Database: db}, nil))
+		return db
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.free); n > 0 {
+		db := p.free[n-1]
+		p.free = p.free[:n-1]
+		return db
+	}
+	p.made++
+	db := fmt.Sprint("pooled_", p.made)
+	require.NoError(t, schema.Up(ctx, e.Conn(t), schema.Options{Database: db}, nil))
+	return db
+}
+
+func (p *pool) giveBack(r *rig, e *enginetest.Engine) {
+	if e.External() || r.spoiled || r.t.Failed() {
+		return
+	}
+	// Truncation forgets tokens too.
+	for _, table := range append([]rows.Table{"spans"}, rows.Tables...) {
+		require.NoError(r.t, r.conn.Exec(ctx, "TRUNCATE TABLE "+r.db+"."+string(table)+"_base"))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free = append(p.free, r.db)
+}
+
+// newBareRig starts one on a database that is not migrated.
 func newBareRig(t *testing.T, options ...option) *rig {
 	e := enginetest.Shared(t)
 	r := newRigOn(t, e.Conn(t), e.Database(t))

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,7 +66,7 @@ func TestAFullDiskOfTheQueueIsTold(t *testing.T) {
 	c := startChild(t, childSpec{Endpoint: through, Database: r.db, Dir: t.TempDir(), Seed: seed, StartNS: start.UnixNano(), DiskBytes: 1 << 20})
 	taken, refused := fill(c)
 	require.Contains(t, refused, "no space left on device")
-	require.Contains(t, c.log.String(), "no space left on device", "the log says it too")
+	require.Eventually(t, func() bool { return strings.Contains(c.log.String(), "no space left on device") }, 10*time.Second, 10*time.Millisecond, "the log says it too")
 	p.setTarget(u.Host)
 	// Two batches at most were on their way out of the queue when the disk was full.
 	r.eventually(uint64(10*(taken-2)), "SELECT count() FROM {db}.requests")

@@ -24,8 +24,10 @@ func poisoned(row rows.Row) rows.Row {
 	return row
 }
 
+// exec runs a statement on the database, whose tables are not those of a migration any more.
 func (r *rig) exec(sql string) {
 	r.t.Helper()
+	r.spoiled = true
 	require.NoError(r.t, r.conn.Exec(ctx, fmt.Sprintf(sql, r.db)))
 }
 
@@ -184,6 +186,7 @@ func TestAnUnknownErrorIsTriedAgainWithinBounds(t *testing.T) {
 // be mended.
 func TestServerTroubleIsWaitedForWithItsOwnName(t *testing.T) {
 	first := newRig(t)
+	first.spoiled = true
 	for _, c := range []struct {
 		name, code, spoil, mend, whatToDo string
 		// found says that the check of the schema finds it too.
