@@ -84,7 +84,7 @@ func newMigrateUp(g *global, s *storage) *cobra.Command {
 		Long: `Applies the steps that this binary knows and the database has not, and creates tables and
 views again that were dropped. A run that was interrupted goes on where it stopped. On a
 cluster all statements run again each time, so that new nodes get their tables.`,
-		Args:  cobra.NoArgs,
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			logger, err := g.logger()
 			if err != nil {
