@@ -52,10 +52,9 @@ func (c cursor) newest() int64 {
 // cursorKey is the cursor's key in detector_state.
 const cursorKey = "rollup/cursor"
 
-func (j *Job) loadCursor(ctx context.Context) (cursor, error) {
-	var c cursor
-	_, err := j.loadState(ctx, cursorKey, &c)
-	return c, err
+func (j *Job) loadCursor(ctx context.Context) (c cursor, have bool, err error) {
+	have, err = j.loadState(ctx, cursorKey, &c)
+	return c, have, err
 }
 
 func (j *Job) saveCursor(ctx context.Context, c cursor) error {

@@ -27,6 +27,9 @@ type Config struct {
 	// HourEvery is the least time between runs of the coarser tiers, which nobody needs
 	// by the minute; default 5 minutes.
 	HourEvery time.Duration
+	// BackfillRows is about how many rows a run reads to fill tables that came with an
+	// upgrade, besides its live work; default 200,000. At least an hour of data is filled.
+	BackfillRows uint64
 }
 
 var name = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -62,6 +65,9 @@ func (c Config) withDefaults() Config {
 	if c.HourEvery == 0 {
 		c.HourEvery = 5 * time.Minute
 	}
+	if c.BackfillRows == 0 {
+		c.BackfillRows = 200_000
+	}
 	return c
 }
 
@@ -79,6 +85,10 @@ type Stats struct {
 	Newest time.Time
 	// Touched lists the minutes computed anew, by service, in Unix seconds.
 	Touched map[string][]int64
+	// Backfilled counts the steps in which tables that came with an upgrade were filled, and
+	// BackfillLeft is how much of the past is left to fill; both are 0 when that is done.
+	Backfilled   int
+	BackfillLeft time.Duration
 }
 
 // Job recomputes rollups. It is for one goroutine; replicas each have their own.
@@ -90,6 +100,9 @@ type Job struct {
 	seen      map[pair]mark
 	seenTiers map[pair]mark
 	tiersAt   time.Time
+	// fresh says that no run had ever been before this job's first; backfilled that nothing is
+	// left to fill.
+	fresh, backfilled bool
 }
 
 // pair is a cell of time of a service in a table.
@@ -118,13 +131,18 @@ func New(conn driver.Conn, cfg Config) (*Job, error) {
 // time; it only decides what is older than MaxAge.
 func (j *Job) Run(ctx context.Context, now time.Time) (Stats, error) {
 	if j.state == nil {
-		c, err := j.loadCursor(ctx)
+		c, have, err := j.loadCursor(ctx)
 		if err != nil {
 			return Stats{}, err
 		}
-		j.state = &c
+		j.state, j.fresh = &c, !have
 	}
-	return j.run(ctx, now, *j.state)
+	st, err := j.run(ctx, now, *j.state)
+	if err != nil {
+		return st, err
+	}
+	err = j.backfill(ctx, now, &st)
+	return st, err
 }
 
 // Rebuild rolls up everything anew, as if there had been no run before.

@@ -70,7 +70,7 @@ var narrows = []narrow{
 	{
 		name: "rollup_retries", source: "rollup_operations",
 		// An agent's operation holds those of its calls, so the two are never added up.
-		dims:    []column{{"agent", "agent"}, {"composite", "kind IN ('agent', 'workflow')"}, {"retries", "retries"}},
+		dims:    []column{{"agent", "agent"}, {"composite", "toBool(kind IN ('agent', 'workflow'))"}, {"retries", "retries"}},
 		scalars: slices.Concat([]string{"n", "late_fragments"}, errorClasses, []string{"at_cap", "attempts", "leaf_attempts", "attempts_unknown", "hidden_sum_ns"}),
 		hists:   []string{"user_time", "agent_time"},
 	},
@@ -100,7 +100,7 @@ func (n narrow) tiers() []tier {
 	ten, hour, days := base, base, base
 	ten.name, ten.source, ten.width = n.name+"_10m", n.source+"_1m", tenMinutes
 	hour.name, hour.source, hour.width = n.name+"_1h", n.source+"_1h", time.Hour
-	days.name, days.source, days.width = n.name+"_1d", n.name+"_1h", day
+	days.name, days.source, days.width, days.sourceSince = n.name+"_1d", n.name+"_1h", day, secondVersion
 	days.dims = nil
 	for _, d := range n.dims {
 		days.dims = append(days.dims, column{d.name, d.name})

@@ -9,20 +9,20 @@ import (
 )
 
 // levels lists how every rollup table is computed.
-func levels() []level {
+func levels(db string) []level {
 	var out []level
 	for _, t := range tables {
-		out = append(out, t.minuteLevel("db"))
+		out = append(out, t.minuteLevel(db))
 	}
 	for _, t := range tiers() {
-		out = append(out, t.level("db"))
+		out = append(out, t.level(db))
 	}
 	return out
 }
 
 func TestEveryColumnIsWritten(t *testing.T) {
 	seen := map[string]bool{}
-	for _, l := range levels() {
+	for _, l := range levels("db") {
 		var want []string
 		for _, c := range schema.Columns(l.target) {
 			if c.Name != "stored_at" {
@@ -50,7 +50,7 @@ func TestEveryColumnIsWritten(t *testing.T) {
 }
 
 func TestFoldedDimensionsExist(t *testing.T) {
-	for _, l := range levels() {
+	for _, l := range levels("db") {
 		require.Positive(t, l.keep, "%s has no bound", l.target)
 		require.NotEmpty(t, l.fold, l.target)
 		require.Subset(t, l.dimNames(), l.fold, l.target)
