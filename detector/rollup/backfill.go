@@ -207,7 +207,7 @@ func (j *Job) within(ctx context.Context, table, column, cell string, from, to i
 		if err := rows.Scan(&service, &at, &n); err != nil {
 			return nil, 0, fmt.Errorf("list the cells of %s: %w", table, err)
 		}
-		w[service], total = append(w[service], at), total+n
+		w[service], total = append(w[service], item{at, n}), total+n
 	}
 	return w, total, rows.Err()
 }

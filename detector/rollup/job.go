@@ -178,7 +178,7 @@ func (j *Job) run(ctx context.Context, now time.Time, from cursor) (Stats, error
 
 // parallel runs statements that write different cells or tables side by side.
 func parallel(ctx context.Context) (*errgroup.Group, context.Context) {
-	const atOnce = 3
+	const atOnce = 2
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
 	return group, ctx
@@ -196,7 +196,9 @@ func (j *Job) minutes(ctx context.Context, from cursor, next *cursor, oldest tim
 		work := found.sort(oldest, j.seen, seen, &next.StoredAtMS, st)
 		for service, minutes := range work {
 			st.DirtyMinutes += len(minutes)
-			st.Touched[service] = append(st.Touched[service], minutes...)
+			for _, i := range minutes {
+				st.Touched[service] = append(st.Touched[service], i.at)
+			}
 		}
 		for c := range work.chunks(time.Minute) {
 			group.Go(func() error { return j.rollUpMinutes(groupCtx, base, c) })

@@ -61,13 +61,18 @@ func plain(t *testing.T, conn driver.Conn, db string, l level) []string {
 			}
 		}
 	}
+	// The views have no tombstones, and so no column for them.
+	live := strings.NewReplacer("NOT deleted AND ", "", "NOT deleted", "true")
+	with := ""
+	if len(l.with) > 0 {
+		with = "WITH " + live.Replace(strings.Join(l.with, ", ")) + " "
+	}
 	exprs := []string{"service_name", l.cell}
 	for _, d := range l.dims {
 		exprs = append(exprs, "any("+d.expr+")")
 	}
 	for _, a := range l.aggs {
-		// The views have no tombstones, and so no column for them.
-		e := strings.NewReplacer("NOT deleted AND ", "", "NOT deleted", "true").Replace(a.expr)
+		e := live.Replace(a.expr)
 		if a.hist {
 			exprs = append(exprs, e+".1", e+".2")
 		} else {
@@ -78,7 +83,7 @@ func plain(t *testing.T, conn driver.Conn, db string, l level) []string {
 	for _, d := range l.dims {
 		groups = append(groups, d.expr)
 	}
-	return lines(t, conn, fmt.Sprintf("SELECT toString(tuple(%s)) FROM %s%s GROUP BY %s", strings.Join(exprs, ", "), from, where, strings.Join(groups, ", ")))
+	return lines(t, conn, fmt.Sprintf("%sSELECT toString(tuple(%s)) FROM %s%s GROUP BY %s", with, strings.Join(exprs, ", "), from, where, strings.Join(groups, ", ")))
 }
 
 // traffic makes random rows and later revisions of them.

@@ -2,6 +2,7 @@ package rollup
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"driftline/detector/stats"
@@ -45,43 +46,43 @@ type level struct {
 	target, from, filter string
 	// cell is the time of a source row's cell.
 	cell string
+	// with are names that expressions use, as "expression AS name".
+	with []string
 	dims []column
 	aggs []agg
 	// newest and rows are aggregates over the source rows of a group, of which versions are
 	// made: the newest stored_at in milliseconds, and the base rows and their revisions.
 	newest, rows string
-	// keep is how many different values of the dims in fold a service's cell may have: 0 is
-	// any number. overflow says that the table counts what was folded.
-	keep     int
-	fold     []string
-	overflow bool
+	// keep is how many different values of the dims in fold a service's cell may have.
+	keep int
+	fold []string
 }
 
 // minuteLevel aggregates base rows to minutes.
 func (t table) minuteLevel(db string) level {
-	const live, whole = "NOT deleted", "NOT deleted AND NOT late_fragment"
-	aggs := []agg{{name: "n", expr: "countIf(" + live + ")"}}
+	with := []string{"NOT deleted AND NOT late_fragment AS whole_row"}
+	aggs := []agg{{name: "n", expr: "countIf(NOT deleted)"}}
 	if t.late {
-		aggs = append(aggs, agg{name: "late_fragments", expr: "countIf(" + live + " AND late_fragment)"})
+		aggs = append(aggs, agg{name: "late_fragments", expr: "countIf(NOT deleted AND late_fragment)"})
 	}
 	if t.overflow {
-		aggs = append(aggs, agg{name: "overflow", expr: "toUInt64(0)"})
+		aggs = append(aggs, agg{name: "overflow", expr: "0"})
 	}
 	for _, s := range t.sums {
-		aggs = append(aggs, agg{name: s.name, expr: fmt.Sprintf("sumIf(%s, %s)", s.expr, whole)})
+		aggs = append(aggs, agg{name: s.name, expr: fmt.Sprintf("sumIf(%s, whole_row)", s.expr)})
 	}
 	for _, h := range t.hists {
-		known := fmt.Sprintf("(%s AND ifNull((%s) >= 0, false))", whole, h.expr)
-		ms := "ifNull((" + h.expr + ") / 1e6, 0)"
+		known := "known_" + h.name
+		with = append(with, fmt.Sprintf("whole_row AND ifNull(%s >= 0, false) AS %s", h.expr, known))
 		aggs = append(aggs,
-			agg{name: h.name + "_n", expr: fmt.Sprintf("countIf(%s)", known)},
-			agg{name: h.name + "_sum_ns", expr: fmt.Sprintf("sumIf(ifNull(%s, 0), %s)", h.expr, known)},
-			agg{name: h.name, expr: fmt.Sprintf("sumMapIf([%s], [toUInt64(1)], %s)", stats.SQLBucketExpr(ms), known), hist: true})
+			agg{name: h.name + "_n", expr: "countIf(" + known + ")"},
+			agg{name: h.name + "_sum_ns", expr: fmt.Sprintf("sumIf(assumeNotNull(%s), %s)", h.expr, known)},
+			agg{name: h.name, expr: fmt.Sprintf("sumMapIf([%s], [toUInt64(1)], %s)", stats.SQLBucketExpr("assumeNotNull("+h.expr+") / 1e6"), known), hist: true})
 	}
 	return level{
-		target: t.name + "_1m_base", from: db + "." + t.base + " FINAL", filter: minuteFilter, cell: "toStartOfMinute(ended_at)",
+		target: t.name + "_1m_base", from: db + "." + t.base + " FINAL", filter: minuteFilter, cell: "toStartOfMinute(ended_at)", with: with,
 		dims: t.dims, aggs: aggs, newest: "toUnixTimestamp64Milli(max(stored_at))", rows: "sum(revision + 1)",
-		keep: t.keep, fold: t.fold, overflow: t.overflow,
+		keep: t.keep, fold: t.fold,
 	}
 }
 
@@ -109,7 +110,7 @@ func (t tier) levelFrom(from, filter string) level {
 	return level{
 		target: t.name + "_base", from: "(" + rows + ")", cell: t.cell(), dims: t.dims, aggs: aggs,
 		newest: fmt.Sprintf("max(bitShiftRight(version, %d))", countBits), rows: "sum(source_rows)",
-		keep: t.keep, fold: t.fold, overflow: t.overflow,
+		keep: t.keep, fold: t.fold,
 	}
 }
 
@@ -150,50 +151,52 @@ func (l level) dimNames() []string {
 }
 
 // cells is the sub-query of the cells as they must be, with what their versions are made
-// of. Both come from one read, so they always belong together.
+// of. Both come from one read, so they always belong together. The sums are one array all
+// the way, since the server's planning of a statement grows with columns times sub-queries.
 func (l level) cells() string {
 	dims := l.dimNames()
 	inner := []string{"service_name", l.cell + " AS cell"}
 	for _, d := range l.dims {
 		inner = append(inner, d.expr+" AS dim_"+d.name)
 	}
+	var sums, hists []string
+	over := 0
 	for _, a := range l.aggs {
-		inner = append(inner, a.expr+" AS agg_"+a.name)
+		if a.hist {
+			inner, hists = append(inner, a.expr+" AS agg_"+a.name), append(hists, "agg_"+a.name)
+			continue
+		}
+		if sums = append(sums, "toInt64("+a.expr+")"); a.name == "overflow" {
+			over = len(sums)
+		}
 	}
-	inner = append(inner, l.newest+" AS newest", l.rows+" AS versioned")
+	inner = append(inner, "["+strings.Join(sums, ", ")+"] AS sums", l.newest+" AS newest", l.rows+" AS versioned")
+	with := ""
+	if len(l.with) > 0 {
+		with = "WITH " + strings.Join(l.with, ", ") + " "
+	}
 	groups := "service_name, cell, " + prefixed(dims)
-	sql := "SELECT " + strings.Join(inner, ", ") + " FROM " + l.from + l.where() + " GROUP BY " + groups
-	window := []string{"*", "max(newest) OVER (PARTITION BY service_name, cell) AS cell_newest", "sum(versioned) OVER (PARTITION BY service_name, cell) AS cell_rows"}
-	if l.keep == 0 {
-		return "SELECT " + strings.Join(window, ", ") + " FROM (" + sql + ")"
-	}
+	sql := with + "SELECT " + strings.Join(inner, ", ") + " FROM " + l.from + l.where() + " GROUP BY " + groups
 	// The busiest values stay, of equally busy ones the first by name: base rows alone
 	// decide, so every replica folds the same.
 	fold := prefixed(l.fold)
-	window = append(window, "sum(agg_n) OVER (PARTITION BY service_name, cell, "+fold+") AS fold_n")
-	sql = "SELECT " + strings.Join(window, ", ") + " FROM (" + sql + ")"
+	sql = "SELECT *, max(newest) OVER (PARTITION BY service_name, cell) AS cell_newest, sum(versioned) OVER (PARTITION BY service_name, cell) AS cell_rows, " +
+		"sum(sums[1]) OVER (PARTITION BY service_name, cell, " + fold + ") AS fold_n FROM (" + sql + ")"
 	sql = fmt.Sprintf("SELECT *, dense_rank() OVER (PARTITION BY service_name, cell ORDER BY fold_n DESC, %s) > %d AS folded FROM (%s)", fold, l.keep, sql)
-	folded := map[string]bool{}
-	for _, f := range l.fold {
-		folded[f] = true
-	}
 	outer := []string{"service_name", "cell"}
 	for _, d := range dims {
-		if folded[d] {
+		if slices.Contains(l.fold, d) {
 			outer = append(outer, fmt.Sprintf("if(r.folded, '%s', toString(r.dim_%s)) AS dim_%s", Other, d, d))
 		} else {
 			outer = append(outer, "r.dim_"+d+" AS dim_"+d)
 		}
 	}
-	for _, a := range l.aggs {
-		switch {
-		case a.name == "overflow":
-			outer = append(outer, "sum(if(r.folded, r.agg_n, r.agg_overflow)) AS agg_overflow")
-		case a.hist:
-			outer = append(outer, fmt.Sprintf("sumMap(r.agg_%s.1, r.agg_%s.2) AS agg_%s", a.name, a.name, a.name))
-		default:
-			outer = append(outer, "sum(r.agg_"+a.name+") AS agg_"+a.name)
-		}
+	outer = append(outer, "sumForEach(r.sums) AS cell_sums")
+	if over > 0 {
+		outer = append(outer, fmt.Sprintf("sum(if(r.folded, r.sums[1], r.sums[%d])) AS cell_overflow", over))
+	}
+	for _, h := range hists {
+		outer = append(outer, fmt.Sprintf("sumMap(r.%s.1, r.%s.2) AS %s", h, h, h))
 	}
 	outer = append(outer, "any(r.cell_newest) AS cell_newest", "any(r.cell_rows) AS cell_rows")
 	return "SELECT " + strings.Join(outer, ", ") + " FROM (" + sql + ") AS r GROUP BY " + groups
@@ -218,14 +221,20 @@ func (l level) selected() string {
 	for _, d := range l.dims {
 		out = append(out, "dim_"+d.name+" AS "+d.name)
 	}
+	at := 0
 	for _, a := range l.aggs {
-		if a.hist {
+		switch {
+		case a.hist:
 			out = append(out, fmt.Sprintf("agg_%s.1 AS %s_buckets", a.name, a.name), fmt.Sprintf("agg_%s.2 AS %s_counts", a.name, a.name))
-		} else {
-			out = append(out, "agg_"+a.name+" AS "+a.name)
+			continue
+		case a.name == "overflow":
+			out = append(out, "cell_overflow AS overflow")
+		default:
+			out = append(out, fmt.Sprintf("cell_sums[%d] AS %s", at+1, a.name))
 		}
+		at++
 	}
-	return "SELECT " + list(append(out, version("cell_newest", "cell_rows")+" AS version")) + " FROM (" + l.cells() + ") WHERE agg_n > 0"
+	return "SELECT " + list(append(out, version("cell_newest", "cell_rows")+" AS version")) + " FROM (" + l.cells() + ") WHERE cell_sums[1] > 0"
 }
 
 // insert writes the cells that have rows.

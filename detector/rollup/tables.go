@@ -44,7 +44,6 @@ type tier struct {
 	scalars, hists []string
 	keep           int
 	fold           []string
-	overflow       bool
 	// since is the schema version that brought the table, sourceSince its source.
 	since, sourceSince uint32
 }
@@ -198,7 +197,7 @@ func (t table) scalars() []string {
 
 // hourly is the table's 1h tier: the same columns.
 func (t table) hourly() tier {
-	h := tier{name: t.name + "_1h", source: t.name + "_1m", width: time.Hour, scalars: t.scalars(), keep: t.keep, fold: t.fold, overflow: t.overflow, since: t.since, sourceSince: t.since}
+	h := tier{name: t.name + "_1h", source: t.name + "_1m", width: time.Hour, scalars: t.scalars(), keep: t.keep, fold: t.fold, since: t.since, sourceSince: t.since}
 	for _, d := range t.dims {
 		h.dims = append(h.dims, column{d.name, d.name})
 	}

@@ -1,6 +1,7 @@
 package rollup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -36,8 +37,14 @@ func (j *Job) find(ctx context.Context, query, table string, since int64, oldest
 	return f, rows.Err()
 }
 
-// work is the starts of the cells to compute by service, in Unix seconds, sorted.
-type work map[string][]int64
+// item is a cell to compute, by its start in Unix seconds, and how many rows of it were found.
+type item struct {
+	at   int64
+	rows uint64
+}
+
+// work is the cells to compute by service, sorted by time.
+type work map[string][]item
 
 // sort tells what there is to do from what the last run has done, notes what was found in
 // seen and moves newest on.
@@ -52,11 +59,11 @@ func (f found) sort(oldest time.Time, before, seen map[pair]mark, newest *int64,
 		case before[p] == f.marks[i]:
 			st.Unchanged++
 		default:
-			w[p.service] = append(w[p.service], p.at)
+			w[p.service] = append(w[p.service], item{p.at, f.marks[i].rows})
 		}
 	}
 	for _, cells := range w {
-		slices.Sort(cells)
+		slices.SortFunc(cells, func(a, b item) int { return cmp.Compare(a.at, b.at) })
 	}
 	return w
 }
@@ -67,14 +74,18 @@ type chunk struct {
 	// starts are the starts of each service's cells in Unix seconds, versions their versions.
 	starts   [][]int64
 	versions [][]uint64
-	// lo and hi bound all of them, cells is their number.
+	// lo and hi bound all of them, cells is their number, rows how many rows they have at least.
 	lo, hi int64
 	cells  int
+	rows   uint64
 }
 
-// maxCells bounds one statement: its text, which the server reads up to 256 KiB of, and
-// its memory.
-const maxCells = 4096
+// maxCells bounds a statement's text, of which the server reads up to 256 KiB, and maxRows
+// its memory: a backlog must fit into an engine of 1 GiB.
+const (
+	maxCells = 4096
+	maxRows  = 50_000
+)
 
 // maxDays bounds the partitions that one INSERT touches: the server refuses more than 100.
 const maxDays = 30
@@ -83,12 +94,12 @@ const maxDays = 30
 func (w work) chunks(width time.Duration) func(func(chunk) bool) {
 	spans := map[int64]work{}
 	for service, cells := range w {
-		for _, at := range cells {
-			span := at / (maxDays * 86400)
+		for _, i := range cells {
+			span := i.at / (maxDays * 86400)
 			if spans[span] == nil {
 				spans[span] = work{}
 			}
-			spans[span][service] = append(spans[span][service], at)
+			spans[span][service] = append(spans[span][service], i)
 		}
 	}
 	seconds := int64(width.Seconds())
@@ -96,14 +107,14 @@ func (w work) chunks(width time.Duration) func(func(chunk) bool) {
 		for _, span := range slices.Sorted(maps.Keys(spans)) {
 			var c chunk
 			for _, service := range slices.Sorted(maps.Keys(spans[span])) {
-				for part := range slices.Chunk(spans[span][service], maxCells) {
-					if c.cells+len(part) > maxCells {
+				for _, i := range spans[span][service] {
+					if c.cells == maxCells || c.cells > 0 && c.rows+i.rows > maxRows {
 						if !yield(c) {
 							return
 						}
 						c = chunk{}
 					}
-					c.add(service, part, seconds)
+					c.add(service, i, seconds)
 				}
 			}
 			if c.cells > 0 && !yield(c) {
@@ -113,13 +124,17 @@ func (w work) chunks(width time.Duration) func(func(chunk) bool) {
 	}
 }
 
-func (c *chunk) add(service string, starts []int64, width int64) {
-	lo, hi := starts[0], starts[len(starts)-1]+width
+func (c *chunk) add(service string, i item, width int64) {
 	if c.cells == 0 {
-		c.lo, c.hi = lo, hi
+		c.lo, c.hi = i.at, i.at+width
 	}
-	c.lo, c.hi, c.cells = min(c.lo, lo), max(c.hi, hi), c.cells+len(starts)
-	c.services, c.starts = append(c.services, service), append(c.starts, starts)
+	last := len(c.services) - 1
+	if last < 0 || c.services[last] != service {
+		c.services, c.starts = append(c.services, service), append(c.starts, nil)
+		last++
+	}
+	c.starts[last] = append(c.starts[last], i.at)
+	c.lo, c.hi, c.cells, c.rows = min(c.lo, i.at), max(c.hi, i.at+width), c.cells+1, c.rows+i.rows
 }
 
 func (c chunk) args() []any {
