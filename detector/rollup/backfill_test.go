@@ -21,13 +21,13 @@ func TestNewTablesAreFilledAfterAnUpgrade(t *testing.T) {
 	conn, db := dettest.DB(t)
 	now := time.Now().UTC().Truncate(24 * time.Hour).Add(13 * time.Hour)
 	const maxAge = 50 * time.Hour
-	g := newTraffic(t, now.Add(-100*time.Hour), 3)
+	g := dettest.NewTraffic(t, now.Add(-100*time.Hour), 3)
 	var batch []rows.Row
 	for id := range 150 {
 		if id == 75 {
-			g.start = now.Add(-5 * time.Hour)
+			g.Start = now.Add(-5 * time.Hour)
 		}
-		batch = append(batch, g.row(id))
+		batch = append(batch, g.Row(id))
 	}
 	require.NoError(t, dettest.Insert(ctx, conn, db, now, batch...))
 	old := job(t, conn, Config{Database: db, MaxAge: 200 * time.Hour})
@@ -48,7 +48,7 @@ func TestNewTablesAreFilledAfterAnUpgrade(t *testing.T) {
 	for {
 		now = now.Add(time.Second)
 		if runs == 1 {
-			live := g.row(0)
+			live := g.Row(0)
 			live.Head().ServiceName, live.Head().TraceID, live.Head().Deleted = "live", "live", false
 			live.(*rows.Operation).EndedAt = now.UnixNano()
 			require.NoError(t, dettest.Insert(ctx, conn, db, now, live))

@@ -42,19 +42,19 @@ func TestCellsKeepTheBusiestValues(t *testing.T) {
 	now := time.Now().UTC()
 	start := now.Truncate(time.Hour).Add(-2 * time.Hour)
 	j := job(t, conn, Config{Database: db})
-	g := newTraffic(t, start, 3)
+	g := dettest.NewTraffic(t, start, 3)
 	version := map[int]string{}
 	for round := range 2 {
 		var batch []rows.Row
 		for id := range 400 {
-			if round == 1 && g.rng.IntN(3) > 0 {
+			if round == 1 && g.Rand.IntN(3) > 0 {
 				continue
 			}
 			// Square numbers make some versions much busier than others.
-			v := g.rng.IntN(40)
+			v := g.Rand.IntN(40)
 			version[id] = fmt.Sprintf("1.%02d", v*v/40)
 			if round == 1 {
-				version[id] = fmt.Sprintf("2.%02d", g.rng.IntN(6))
+				version[id] = fmt.Sprintf("2.%02d", g.Rand.IntN(6))
 			}
 			o := &rows.Operation{OperationID: fmt.Sprint("o", id)}
 			o.ServiceName, o.TraceID, o.Revision, o.Kind, o.Outcome, o.SampleWeight = "shop", fmt.Sprint("t", id), uint64(round+1), rows.KindChat, rows.OutcomeOK, 1

@@ -3,7 +3,6 @@ package rollup
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -13,10 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"driftline/detector/dettest"
-	"driftline/internal/rows"
 )
-
-func ref[T any](v T) *T { return &v }
 
 // lines renders a query's one column, sorted.
 func lines(t *testing.T, conn driver.Conn, query string) []string {
@@ -86,77 +82,6 @@ func plain(t *testing.T, conn driver.Conn, db string, l level) []string {
 	return lines(t, conn, fmt.Sprintf("%sSELECT toString(tuple(%s)) FROM %s%s GROUP BY %s", with, strings.Join(exprs, ", "), from, where, strings.Join(groups, ", ")))
 }
 
-// traffic makes random rows and later revisions of them.
-type traffic struct {
-	rng   *rand.Rand
-	start time.Time
-	// names is how many different values each label takes.
-	names int
-	facts map[string]*rows.Facts
-	rev   map[string]uint64
-}
-
-func (g *traffic) pick(prefix string) string { return fmt.Sprint(prefix, g.rng.IntN(g.names)) }
-
-func (g *traffic) maybe(v int64) *int64 {
-	if g.rng.IntN(4) == 0 {
-		return nil
-	}
-	return &v
-}
-
-// fill sets what an operation, a request or an attempt of this key may have in any
-// revision; its service and end are those of the key.
-func (g *traffic) fill(key string, c *rows.Common, f *rows.Facts) {
-	if g.facts[key] == nil {
-		g.facts[key] = &rows.Facts{EndedAt: g.start.Add(time.Duration(g.rng.Int64N(int64(3 * time.Hour)))).UnixNano()}
-	}
-	g.rev[key]++
-	c.ServiceName, c.TraceID, c.Revision, c.Deleted = "shop", "trace-"+key, g.rev[key], g.rng.IntN(12) == 0
-	f.Agent, f.ServiceVersion, f.Priority, f.SampleWeight = g.pick("agent"), g.pick("1."), g.pick("p"), 1
-	f.Kind = []string{rows.KindChat, rows.KindTool, rows.KindAgent}[g.rng.IntN(3)]
-	f.EndedAt = g.facts[key].EndedAt
-	f.StartedAt, f.LateFragment = f.EndedAt-1e9, g.rng.IntN(15) == 0
-	f.Outcome = rows.OutcomeOK
-	if g.rng.IntN(4) == 0 {
-		f.Outcome, f.ErrorClass, f.HTTPStatus = rows.OutcomeError, []string{rows.ClassTimeout, rows.ClassOverload, "odd"}[g.rng.IntN(3)], 504
-	}
-}
-
-func (g *traffic) latency() int64 { return int64(g.rng.ExpFloat64() * 2e9) }
-
-func (g *traffic) row(id int) rows.Row {
-	switch id % 3 {
-	case 0:
-		o := &rows.Operation{OperationID: "o", Target: g.pick("model"), Endpoint: g.pick("https://"), Region: g.pick("eu-"), Stream: rows.StreamYes, AtCap: g.rng.IntN(5) == 0}
-		g.fill(fmt.Sprint("o", id), &o.Common, &o.Facts)
-		o.UserTimeNS, o.InferenceTimeNS, o.AgentTimeNS = g.latency(), g.maybe(g.latency()), g.maybe(g.latency())
-		o.TTFTState, o.TTFTNS, o.QueueNS = []string{rows.TTFTKnown, rows.TTFTMissing, rows.TTFTSuspect}[g.rng.IntN(3)], ref(g.latency()), g.latency()
-		o.InputTokens, o.CachedTokens = g.maybe(int64(g.rng.IntN(100_000))), g.maybe(50)
-		if a := g.rng.IntN(5); a > 0 {
-			o.Attempts, o.LeafAttempts = ref(uint32(a)), ref(uint32(a))
-		}
-		if g.rng.IntN(2) == 0 {
-			o.DeadlineMissed, o.MissCause = ref(true), []string{"own", "inherited"}[g.rng.IntN(2)]
-		}
-		return o
-	case 1:
-		r := &rows.Request{RequestID: "r", Steps: uint32(g.rng.IntN(20)), Retries: ref(uint32(g.rng.IntN(3)))}
-		g.fill(fmt.Sprint("r", id), &r.Common, &r.Facts)
-		r.UserTimeNS, r.DriftNS, r.DeadlineMissed = g.latency(), g.maybe(g.latency()-1e9), ref(g.rng.IntN(2) == 0)
-		return r
-	}
-	a := &rows.Attempt{AttemptID: "a", Ordinal: uint32(1 + g.rng.IntN(4)), Layer: rows.LayerSDK, Target: g.pick("model"), Endpoint: g.pick("https://"), DurationNS: g.latency(), AtCap: g.rng.IntN(3) == 0}
-	g.fill(fmt.Sprint("a", id), &a.Common, &a.Facts)
-	return a
-}
-
-func newTraffic(t *testing.T, start time.Time, names int) *traffic {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	return &traffic{rng: rand.New(rand.NewPCG(seed, 7)), start: start, names: names, facts: map[string]*rows.Facts{}, rev: map[string]uint64{}}
-}
-
 func job(t *testing.T, conn driver.Conn, cfg Config) *Job {
 	t.Helper()
 	cfg.HourEvery = time.Nanosecond
@@ -171,18 +96,10 @@ func TestEveryRollupFollowsItsBaseRows(t *testing.T) {
 	ctx := context.Background()
 	conn, db := dettest.DB(t)
 	now := time.Now().UTC()
-	g := newTraffic(t, now.Truncate(24*time.Hour).Add(-25*time.Hour), 3) // over midnight
+	g := dettest.NewTraffic(t, now.Truncate(24*time.Hour).Add(-25*time.Hour), 3) // over midnight
 	j := job(t, conn, Config{Database: db})
-	const keys, rounds = 150, 3
-	var all []rows.Row
-	for range rounds {
-		for range keys {
-			all = append(all, g.row(g.rng.IntN(keys)))
-		}
-	}
-	g.rng.Shuffle(len(all), func(a, b int) { all[a], all[b] = all[b], all[a] })
-	for batch := range slices.Chunk(all, keys) {
-		require.NoError(t, dettest.Insert(ctx, conn, db, now, append(slices.Clone(batch), batch[:20]...)...))
+	for _, batch := range g.Mess(150, 3) {
+		require.NoError(t, dettest.Insert(ctx, conn, db, now, batch...))
 		now = now.Add(time.Second) // the coarser tiers run once an instant
 		_, err := j.Run(ctx, now)
 		require.NoError(t, err)

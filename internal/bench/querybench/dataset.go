@@ -108,6 +108,46 @@ func (d *db) build(ctx context.Context, s shape, database string, progress func(
 	return d.settle(ctx, s, database)
 }
 
+// upgrade brings kept data up to this binary's schema, with the job's own filling of new
+// tables.
+func (d *db) upgrade(ctx context.Context, s shape, progress func(string, ...any)) error {
+	if err := d.startLarge(ctx); err != nil {
+		return err
+	}
+	defer d.stop()
+	before, err := schema.ReadStatus(ctx, d.conn, schema.Options{Database: large})
+	if err != nil {
+		return err
+	}
+	if len(before.Pending) == 0 {
+		return nil
+	}
+	if err := d.migrate(ctx, large); err != nil {
+		return err
+	}
+	job, err := rollup.New(d.conn, rollup.Config{Database: large, HourEvery: time.Nanosecond, BackfillRows: 2_000_000})
+	if err != nil {
+		return err
+	}
+	for now := s.to; ; now = now.Add(time.Second) {
+		st, err := job.Run(ctx, now)
+		if err != nil {
+			return err
+		}
+		progress("filled new tables, %v left", st.BackfillLeft)
+		if st.BackfillLeft == 0 {
+			break
+		}
+	}
+	if err := d.settle(ctx, s, large); err != nil {
+		return err
+	}
+	if err := d.exec(ctx, "DROP DATABASE IF EXISTS "+small+" SYNC"); err != nil {
+		return err
+	}
+	return d.cut(ctx, s, large, small, smallDays)
+}
+
 func columnNames(t schema.Table, except string) string {
 	var out []string
 	for _, c := range t.Columns {

@@ -58,9 +58,15 @@ func (d *db) start(ctx context.Context, args ...string) error {
 	return err
 }
 
+// startLarge starts the engine with room to make and merge data.
+func (d *db) startLarge(ctx context.Context) error {
+	return d.start(ctx, "--max-memory-bytes=8000000000", "--max-query-time=1h")
+}
+
 func (d *db) stop() {
 	if d.conn != nil {
 		_ = d.conn.Close()
+		d.conn = nil
 	}
 	if d.proc != nil {
 		d.proc.Stop(time.Minute)

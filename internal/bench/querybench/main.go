@@ -103,12 +103,12 @@ func prepare(ctx context.Context, d *db, o options, progress func(string, ...any
 			return s, fmt.Errorf("%s holds other data (%+v): delete it or give its flags", o.dir, have)
 		}
 		progress("use the data in %s, which ends at %s", o.dir, s.to.Format(time.RFC3339))
-		return s, nil
+		return s, d.upgrade(ctx, s, progress)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return s, err
 	}
-	if err := d.start(ctx, "--max-memory-bytes=8000000000", "--max-query-time=1h"); err != nil {
+	if err := d.startLarge(ctx); err != nil {
 		return s, err
 	}
 	defer d.stop()
