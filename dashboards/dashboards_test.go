@@ -80,7 +80,7 @@ func expand(t *testing.T, sql string, from, to time.Time) string {
 }
 
 // spans are ranges of every tier.
-var spans = []time.Duration{time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour}
+var spans = []time.Duration{5 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour}
 
 func migrated(t *testing.T) driver.Conn {
 	t.Helper()
