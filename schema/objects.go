@@ -68,6 +68,8 @@ var version2 = []object{
 	{name: "segments_codecs", alters: "segments_base"},
 	{name: "spans_codecs", alters: "spans_base"},
 	{name: "open_requests_codecs", alters: "open_requests_base"},
+	{name: "operations"},
+	{name: "attempts"},
 	{name: "otel_traces"},
 	{name: "otel_traces_trace_id_ts"},
 	{name: "rollup_endpoints_1m_base", shardBy: "cityHash64(service_name, minute)", ttl: TTLRollup1m},

@@ -157,14 +157,15 @@ func (o *collected) addRows(span ptrace.Span, service, traceID string) {
 			continue
 		}
 		t := o.into(table)
-		t.bad = nil
+		t.bad, t.reason = nil, reasonBadTime
 		if err := annotate.ReadInto(event, t); err != nil {
 			t.Rollback()
 			o.bad = append(o.bad, badRow{table, reasonBadRow, service, traceID, int64(event.Timestamp()), err})
 			continue
 		}
 		at := t.instant(t.key)
-		reason, err := reasonBadTime, t.problem()
+		err := t.problem()
+		reason := t.reason
 		if rare := o.rare[table]; err == nil && rare != nil && rare(at) {
 			reason, err = reasonScatteredTime, errScatteredTime
 		}
@@ -174,6 +175,7 @@ func (o *collected) addRows(span ptrace.Span, service, traceID string) {
 			continue
 		}
 		t.days.add(at)
+		t.follows.shorten(t.Rows())
 		t.Commit()
 	}
 }

@@ -301,3 +301,29 @@ func TestThinSpansKeepAllowedAttributesInOneOrder(t *testing.T) {
 		require.Equal(t, want, text)
 	}
 }
+
+func TestWhatFollowsFromOtherColumnsIsStoredInShort(t *testing.T) {
+	length, inference := int64(7e9), int64(5e9)
+	op := &rows.Operation{Common: rows.Common{TraceID: "t"}, OperationID: "o", InferenceTimeNS: &inference,
+		Facts: rows.Facts{StartedAt: testNow.UnixNano() - length, EndedAt: testNow.UnixNano(), SampleWeight: 1}}
+	op.UserTimeNS, op.AgentTimeNS, op.PathNS, op.ToolNS, op.InferenceSegmentNS = length, &length, length, length, inference
+	other := *op
+	other.StartedAt, other.PathNS, other.ToolNS, other.AgentTimeNS, other.InferenceSegmentNS = op.StartedAt+1, 1, 0, nil, 3
+	got := collectAt(testNow, op, &other)
+	require.Empty(t, got.bad)
+	minus := int64(sameLength)
+	want := map[string]any{
+		"started_at": []time.Time{time.Unix(0, 0).UTC(), testNow.Add(1 - 7*time.Second)}, "path_ns": []int64{-1, 1}, "tool_ns": []int64{-1, 0},
+		"agent_time_ns": []*int64{&minus, nil}, "inference_segment_ns": []int64{-1, 3}, "user_time_ns": []int64{length, length},
+	}
+	for _, c := range got.rows[rows.TableOperations].Columns() {
+		if v, ok := want[c.Name()]; ok {
+			require.Equal(t, v, c.Values(), c.Name())
+		}
+	}
+	op.PathNS = -1
+	bad := collectAt(testNow, op).bad
+	require.Len(t, bad, 1)
+	require.Equal(t, reasonBadRow, bad[0].reason)
+	require.ErrorContains(t, bad[0].err, "path_ns is -1")
+}

@@ -109,10 +109,12 @@ type tableRows struct {
 	*plan
 	*block.Block
 	columns []block.Column
+	follows follows
 	now     time.Time
 	days    days
-	// bad is the first instant of the current row that cannot be believed.
-	bad error
+	// bad is the first value of the current row that cannot be stored, and reason its kind.
+	bad    error
+	reason string
 }
 
 func newTableRows(table rows.Table) *tableRows {
@@ -121,6 +123,7 @@ func newTableRows(table rows.Table) *tableRows {
 		t.columns = append(t.columns, newColumn(f, t.types[i]))
 	}
 	t.Block = block.New(append(t.columns[:len(t.columns):len(t.columns)], block.NewInstant(columnIngestedAt, 3, false))...)
+	t.follows = t.newFollows()
 	return t
 }
 
@@ -144,8 +147,12 @@ func (t *tableRows) Float(column int, v float64) {
 func (t *tableRows) Int(column int, v int64) {
 	switch c := t.columns[column].(type) {
 	case *block.Number[int64]:
-		if t.fields[column].Time && t.bad == nil {
-			t.bad = t.badTime(column, v)
+		switch {
+		case t.bad != nil:
+		case t.fields[column].Time:
+			t.bad, t.reason = t.badTime(column, v), reasonBadTime
+		case v == sameLength && t.follows.stands(c):
+			t.bad, t.reason = fmt.Errorf("%s is %d, which no length of time is", t.fields[column].Column, v), reasonBadRow
 		}
 		c.Set(t.Rows(), v)
 	case *block.Number[uint64]:

@@ -17,4 +17,11 @@ MODIFY COLUMN source LowCardinality(String) CODEC(ZSTD(1)),
 MODIFY COLUMN target LowCardinality(String) CODEC(ZSTD(1)),
 MODIFY COLUMN provider LowCardinality(String) CODEC(ZSTD(1)),
 MODIFY COLUMN endpoint LowCardinality(String) CODEC(ZSTD(1)),
-MODIFY COLUMN stream LowCardinality(String) CODEC(ZSTD(1))
+MODIFY COLUMN stream LowCardinality(String) CODEC(ZSTD(1)),
+MODIFY COLUMN ingested_at DateTime64(3, 'UTC') CODEC(ZSTD(1)),
+MODIFY COLUMN stored_at DateTime64(3, 'UTC') CODEC(ZSTD(1)),
+MODIFY COLUMN trace_id String CODEC(ZSTD(3)),
+MODIFY COLUMN attempt_id String CODEC(ZSTD(3)),
+MODIFY COLUMN parent_attempt_id String CODEC(ZSTD(3)),
+MODIFY COLUMN operation_id String CODEC(ZSTD(3)),
+MODIFY COLUMN request_id String CODEC(ZSTD(3))

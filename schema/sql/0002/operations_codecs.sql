@@ -27,4 +27,10 @@ MODIFY COLUMN stream LowCardinality(String) CODEC(ZSTD(1)),
 MODIFY COLUMN attempt_source LowCardinality(String) CODEC(ZSTD(1)),
 MODIFY COLUMN inference_source LowCardinality(String) CODEC(ZSTD(1)),
 MODIFY COLUMN ttft_state LowCardinality(String) CODEC(ZSTD(1)),
-MODIFY COLUMN finish_reason LowCardinality(String) CODEC(ZSTD(1))
+MODIFY COLUMN finish_reason LowCardinality(String) CODEC(ZSTD(1)),
+MODIFY COLUMN ingested_at DateTime64(3, 'UTC') CODEC(ZSTD(1)),
+MODIFY COLUMN stored_at DateTime64(3, 'UTC') CODEC(ZSTD(1)),
+MODIFY COLUMN trace_id String CODEC(ZSTD(3)),
+MODIFY COLUMN operation_id String CODEC(ZSTD(3)),
+MODIFY COLUMN parent_operation_id String CODEC(ZSTD(3)),
+MODIFY COLUMN request_id String CODEC(ZSTD(3))

@@ -15,4 +15,8 @@ MODIFY COLUMN priority LowCardinality(String) CODEC(ZSTD(1)),
 MODIFY COLUMN agent_time_source LowCardinality(String) CODEC(ZSTD(1)),
 MODIFY COLUMN deadline_source LowCardinality(String) CODEC(ZSTD(1)),
 MODIFY COLUMN miss_cause LowCardinality(String) CODEC(ZSTD(1)),
-MODIFY COLUMN release_reason LowCardinality(String) CODEC(ZSTD(1))
+MODIFY COLUMN release_reason LowCardinality(String) CODEC(ZSTD(1)),
+MODIFY COLUMN ingested_at DateTime64(3, 'UTC') CODEC(ZSTD(1)),
+MODIFY COLUMN stored_at DateTime64(3, 'UTC') CODEC(ZSTD(1)),
+MODIFY COLUMN trace_id String CODEC(ZSTD(3)),
+MODIFY COLUMN request_id String CODEC(ZSTD(3))

@@ -4,4 +4,9 @@ MODIFY COLUMN attributes Map(LowCardinality(String), String) CODEC(ZSTD(3)),
 MODIFY COLUMN service_name LowCardinality(String) CODEC(ZSTD(1)),
 MODIFY COLUMN name LowCardinality(String) CODEC(ZSTD(1)),
 MODIFY COLUMN kind LowCardinality(String) CODEC(ZSTD(1)),
-MODIFY COLUMN status_code LowCardinality(String) CODEC(ZSTD(1))
+MODIFY COLUMN status_code LowCardinality(String) CODEC(ZSTD(1)),
+MODIFY COLUMN ingested_at DateTime64(3, 'UTC') CODEC(ZSTD(1)),
+MODIFY COLUMN stored_at DateTime64(3, 'UTC') CODEC(ZSTD(1)),
+MODIFY COLUMN trace_id String CODEC(ZSTD(3)),
+MODIFY COLUMN span_id String CODEC(ZSTD(3)),
+MODIFY COLUMN parent_span_id String CODEC(ZSTD(3))

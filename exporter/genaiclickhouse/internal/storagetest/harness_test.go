@@ -299,6 +299,9 @@ func randomRow(rng *rand.Rand, table rows.Table) rows.Row {
 			field.SetBool(rng.IntN(2) == 0)
 		case field.CanInt():
 			field.SetInt(rng.Int64() >> rng.IntN(63) * int64(1-2*rng.IntN(2)))
+			if field.Int() == -1 {
+				field.SetInt(-2) // no length of time; the exporter sets such rows aside
+			}
 		case field.CanUint():
 			field.SetUint(rng.Uint64() >> (64 - field.Type().Bits()) >> 1)
 		case field.CanFloat():
@@ -313,7 +316,29 @@ func randomRow(rng *rand.Rand, table rows.Table) rows.Row {
 			}
 		}
 	}
+	if rng.IntN(2) == 0 {
+		follow(rng, row)
+	}
 	return row
+}
+
+// follow makes columns follow from others, as they do in most real rows: the exporter stores
+// those in short, and the views must put them back.
+func follow(rng *rand.Rand, row rows.Row) {
+	length := rng.Int64N(int64(time.Minute))
+	switch r := row.(type) {
+	case *rows.Operation:
+		r.UserTimeNS, r.StartedAt = length, r.EndedAt-length
+		same := func() *int64 { v := length; return &v }
+		if rng.IntN(2) == 0 {
+			r.PathNS, r.AgentTimeNS, r.ToolNS = length, same(), length
+		}
+		if rng.IntN(2) == 0 {
+			r.InferenceTimeNS, r.InferenceSegmentNS = same(), length
+		}
+	case *rows.Attempt:
+		r.DurationNS, r.StartedAt = length, r.EndedAt-length
+	}
 }
 
 // readBack reads every row of a table's view into the contract's structs, by key.
