@@ -104,6 +104,9 @@ var tokens = counts(
 	"cached_tokens", "toUInt64(greatest(ifNull(cached_tokens, 0), 0))",
 )
 
+// agentTime is an operation's agent time; the base table holds -1 where it is the user time.
+const agentTime = "if(agent_time_ns = -1, user_time_ns, agent_time_ns)"
+
 // drift has no negative values: a planner told too little is not a danger. ClickHouse's
 // greatest skips NULL, and a drift that is not known must not become one of zero.
 const drift = "if(isNull(drift_ns), NULL, greatest(drift_ns, 0))"
@@ -144,7 +147,7 @@ var sliceTables = []table{
 			counts("hidden_sum_ns", "ifNull(hidden_total_ns, 0)", "failed_attempt_sum_ns", "failed_attempt_ns",
 				"backoff_sum_ns", "backoff_ns"),
 		),
-		hists: counts("user_time", "user_time_ns", "agent_time", "agent_time_ns", "inference_time", "inference_time_ns",
+		hists: counts("user_time", "user_time_ns", "agent_time", agentTime, "inference_time", "inference_time_ns",
 			"ttft", "if(ttft_state = 'known', ttft_ns, NULL)",
 			"time_per_output_token", "if(ttft_state = 'suspect', NULL, time_per_output_token_ns)", "drift", drift),
 	},
