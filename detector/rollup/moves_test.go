@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"driftline/detector/dettest"
+	"driftline/detector/stats"
 )
 
 // lines renders a query's one column, sorted.
@@ -70,6 +71,17 @@ func plain(t *testing.T, conn driver.Conn, db string, l level) []string {
 	for _, a := range l.aggs {
 		e := live.Replace(a.expr)
 		if a.hist {
+			// As a map of sums, which is what the job's arithmetic comes to.
+			e = fmt.Sprintf("sumMap(%s_buckets, %s_counts)", a.name, a.name)
+			if len(l.with) > 0 {
+				for _, tb := range tables {
+					for _, h := range tb.hists {
+						if tb.name+"_1m_base" == l.target && h.name == a.name {
+							e = fmt.Sprintf("sumMapIf([%s], [toUInt64(1)], known_%s)", stats.SQLBucketExpr("assumeNotNull("+h.expr+") / 1e6"), h.name)
+						}
+					}
+				}
+			}
 			exprs = append(exprs, e+".1", e+".2")
 		} else {
 			exprs = append(exprs, e)

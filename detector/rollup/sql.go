@@ -77,7 +77,7 @@ func (t table) minuteLevel(db string) level {
 		aggs = append(aggs,
 			agg{name: h.name + "_n", expr: "countIf(" + known + ")"},
 			agg{name: h.name + "_sum_ns", expr: fmt.Sprintf("sumIf(assumeNotNull(%s), %s)", h.expr, known)},
-			agg{name: h.name, expr: fmt.Sprintf("sumMapIf([%s], [toUInt64(1)], %s)", stats.SQLBucketExpr("assumeNotNull("+h.expr+") / 1e6"), known), hist: true})
+			agg{name: h.name, expr: fmt.Sprintf("groupArrayIf(%s, %s)", packed(stats.SQLBucketExpr("assumeNotNull("+h.expr+") / 1e6"), "1"), known), hist: true})
 	}
 	return level{
 		target: t.name + "_1m_base", from: db + "." + t.base + " FINAL", filter: minuteFilter, cell: "toStartOfMinute(ended_at)", with: with,
@@ -98,7 +98,7 @@ func (t tier) levelFrom(from, filter string) level {
 		aggs = append(aggs, agg{name: m, expr: "sum(" + m + ")"})
 	}
 	for _, h := range t.hists {
-		aggs = append(aggs, agg{name: h, expr: fmt.Sprintf("sumMap(%s_buckets, %s_counts)", h, h), hist: true})
+		aggs = append(aggs, agg{name: h, expr: fmt.Sprintf("groupArrayArray(arrayMap((b, c) -> %s, %s_buckets, %s_counts))", packed("b", "c"), h, h), hist: true})
 	}
 	// Every cell of one source time carries the version of all its base rows, which must be
 	// counted once; that of emptied cells counts too.
@@ -112,6 +112,31 @@ func (t tier) levelFrom(from, filter string) level {
 		newest: fmt.Sprintf("max(bitShiftRight(version, %d))", countBits), rows: "sum(source_rows)",
 		keep: t.keep, fold: t.fold,
 	}
+}
+
+// While a histogram is put together it is an array of numbers, each a bucket above its
+// count, which takes a tenth of the time of sums in maps. bucketShift leaves a count 40 bits;
+// with bucketOffset no bucket is 0.
+const (
+	bucketShift  = 40
+	bucketOffset = 32769
+)
+
+func packed(bucket, count string) string {
+	return fmt.Sprintf("bitOr(bitShiftLeft(toUInt64(toInt64(%s) + %d), %d), toUInt64(%s))", bucket, bucketOffset, bucketShift, count)
+}
+
+// ends is the flags of a sorted array of packed numbers that are set where a bucket ends.
+func ends(array string) string {
+	return fmt.Sprintf("arrayMap((x, y) -> bitShiftRight(x, %d) != bitShiftRight(y, %d), %s, arrayShiftLeft(%s, 1, toUInt64(0)))", bucketShift, bucketShift, array, array)
+}
+
+// unpacked is the two columns of such an array and its ends: the buckets, and by how much
+// the sum of counts has grown at the end of each.
+func unpacked(array, ends string) (buckets, counts string) {
+	buckets = fmt.Sprintf("arrayMap(x -> toInt16(toInt64(bitShiftRight(x, %d)) - %d), arrayFilter((x, e) -> e, %s, %s))", bucketShift, bucketOffset, array, ends)
+	sums := fmt.Sprintf("arrayFilter((s, e) -> e, arrayCumSum(arrayMap(x -> bitAnd(x, %d), %s)), %s)", 1<<bucketShift-1, array, ends)
+	return buckets, fmt.Sprintf("arrayPopFront(arrayDifference(arrayPushFront(%s, toUInt64(0))))", sums)
 }
 
 func (l level) where() string {
@@ -163,7 +188,7 @@ func (l level) cells() string {
 	over := 0
 	for _, a := range l.aggs {
 		if a.hist {
-			inner, hists = append(inner, a.expr+" AS agg_"+a.name), append(hists, "agg_"+a.name)
+			inner, hists = append(inner, a.expr+" AS agg_"+a.name), append(hists, a.name)
 			continue
 		}
 		if sums = append(sums, "toInt64("+a.expr+")"); a.name == "overflow" {
@@ -196,7 +221,7 @@ func (l level) cells() string {
 		outer = append(outer, fmt.Sprintf("sum(if(r.folded, r.sums[1], r.sums[%d])) AS cell_overflow", over))
 	}
 	for _, h := range hists {
-		outer = append(outer, fmt.Sprintf("sumMap(r.%s.1, r.%s.2) AS %s", h, h, h))
+		outer = append(outer, fmt.Sprintf("arraySort(groupArrayArray(r.agg_%s)) AS agg_%s", h, h), ends("agg_"+h)+" AS ends_"+h)
 	}
 	outer = append(outer, "any(r.cell_newest) AS cell_newest", "any(r.cell_rows) AS cell_rows")
 	return "SELECT " + strings.Join(outer, ", ") + " FROM (" + sql + ") AS r GROUP BY " + groups
@@ -225,7 +250,8 @@ func (l level) selected() string {
 	for _, a := range l.aggs {
 		switch {
 		case a.hist:
-			out = append(out, fmt.Sprintf("agg_%s.1 AS %s_buckets", a.name, a.name), fmt.Sprintf("agg_%s.2 AS %s_counts", a.name, a.name))
+			buckets, counts := unpacked("agg_"+a.name, "ends_"+a.name)
+			out = append(out, buckets+" AS "+a.name+"_buckets", counts+" AS "+a.name+"_counts")
 			continue
 		case a.name == "overflow":
 			out = append(out, "cell_overflow AS overflow")
