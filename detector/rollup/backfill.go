@@ -211,3 +211,24 @@ func (j *Job) within(ctx context.Context, table, column, cell string, from, to i
 	}
 	return w, total, rows.Err()
 }
+
+// RollUpDays computes the 1d tables of the UTC days that meet [from, to) anew from the 1h
+// tables, as is needed where hours came by another way than the job.
+func (j *Job) RollUpDays(ctx context.Context, from, to time.Time) error {
+	lo := from.Unix() / 86400 * 86400
+	for _, t := range tiers() {
+		if t.width != day {
+			continue
+		}
+		w, _, err := j.within(ctx, t.source+"_base", "minute", t.cell(), lo, to.Unix())
+		if err != nil {
+			return err
+		}
+		for c := range w.chunks(day) {
+			if err := j.write(ctx, []level{t.level(j.cfg.Database)}, c); err != nil {
+				return fmt.Errorf("roll up %d days of %s: %w", c.cells, t.name, err)
+			}
+		}
+	}
+	return nil
+}
