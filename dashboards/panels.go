@@ -82,7 +82,8 @@ func rowsTable(title, description string, sql string) *table.PanelBuilder {
 		Description(description).
 		Datasource(datasource()).
 		Unit(unitCount).
-		Height(panelHeight + 2).
+		Height(panelHeight+2).
 		Span(full).
+		OverrideByName("trace_id", opensTrace()).
 		WithTarget(tableQuery(sql))
 }

@@ -10,6 +10,9 @@ import (
 // PluginType is the id of Grafana's ClickHouse datasource plugin.
 const PluginType = "grafana-clickhouse-datasource"
 
+// pluginVersion is the plugin's version that queries are written for.
+const pluginVersion = "4.11.0"
+
 // Formats of the plugin's answers.
 const (
 	formatTimeSeries = 0
@@ -66,7 +69,7 @@ func newQuery(refID string, format int, sql string) queryBuilder {
 		QueryType:     queryType,
 		Format:        format,
 		RawSQL:        strings.TrimSpace(sql),
-		PluginVersion: "4.11.0",
+		PluginVersion: pluginVersion,
 	}}
 }
 
