@@ -212,6 +212,10 @@ func newMigrateDryRun(s *storage) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if len(statements) == 0 {
+				_, err = fmt.Fprintf(c.OutOrStdout(), "-- nothing to do: database %s is at schema version %d\n", opt.Database, schema.Version)
+				return err
+			}
 			_, err = fmt.Fprint(c.OutOrStdout(), schema.Script(statements))
 			return err
 		},

@@ -17,6 +17,10 @@ import (
 // columnIngestedAt is filled when a batch is sent and is no part of its content.
 const columnIngestedAt = "ingested_at"
 
+// maxWeight bounds sample_weight, the only fraction that rows carry: a span does not stand
+// for more, and a single one could otherwise make every weighted count worthless.
+const maxWeight = 1e6
+
 // plan is how the rows of one table become columns.
 type plan struct {
 	table  rows.Table
@@ -141,6 +145,9 @@ func (t *tableRows) Flag(column int, v bool) {
 }
 
 func (t *tableRows) Float(column int, v float64) {
+	if t.bad == nil && (v < 0 || v > maxWeight) {
+		t.bad, t.reason = fmt.Errorf("%s is %g, outside 0 to %g", t.fields[column].Column, v, maxWeight), reasonBadRow
+	}
 	t.columns[column].(*block.Number[float64]).Set(t.Rows(), v)
 }
 

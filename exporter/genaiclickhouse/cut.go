@@ -18,6 +18,21 @@ func cutRows(td ptrace.Traces, most int) []ptrace.Traces {
 	spans, events := 0, 0
 	eachSpan(td, func(rs ptrace.ResourceSpans, ss ptrace.ScopeSpans, span ptrace.Span) {
 		n := span.Events().Len()
+		if n > most {
+			// The span's own row goes with its first events; marked as synthetic, the copies
+			// that carry the others add none.
+			for from := 0; from < n; from += most {
+				var part copier
+				copied := part.next(rs, ss)
+				span.CopyTo(copied)
+				keepEvents(copied, from, from+most)
+				if from > 0 {
+					copied.Attributes().PutBool(annotate.MarkSynthetic, true)
+				}
+				out = append(out, part.td)
+			}
+			return
+		}
 		if c.started && (spans+1 > most || events+n > most) {
 			out = append(out, c.td)
 			c = copier{}
@@ -71,13 +86,16 @@ func halve(td ptrace.Traces) (first, second ptrace.Traces) {
 		span.CopyTo(one)
 		span.CopyTo(other)
 		other.Attributes().PutBool(annotate.MarkSynthetic, true)
-		keep := events / 2
-		at := 0
-		one.Events().RemoveIf(func(ptrace.SpanEvent) bool { at++; return at > keep })
-		at = 0
-		other.Events().RemoveIf(func(ptrace.SpanEvent) bool { at++; return at <= keep })
+		keepEvents(one, 0, events/2)
+		keepEvents(other, events/2, events)
 	})
 	return a.td, b.td
+}
+
+// keepEvents leaves a span its events number from, from+1 and so on up to to-1.
+func keepEvents(span ptrace.Span, from, to int) {
+	at := -1
+	span.Events().RemoveIf(func(ptrace.SpanEvent) bool { at++; return at < from || at >= to })
 }
 
 func eachSpan(td ptrace.Traces, f func(ptrace.ResourceSpans, ptrace.ScopeSpans, ptrace.Span)) {

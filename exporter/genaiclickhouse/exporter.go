@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"driftline/internal/clock"
+	"driftline/internal/rows"
 	"driftline/schema"
 )
 
@@ -117,7 +118,8 @@ func (e *genaiExporter) distrust(ctx context.Context) {
 }
 
 // push writes one piece of a batch. The whole piece may be tried again after an error:
-// tokens and keys make that harmless. judge says whether it will be, which is counted.
+// tokens and keys make that harmless. judge says whether it will be, which is counted; an
+// error that it finds permanent costs the rows of one table, and the others are written.
 func (e *genaiExporter) push(ctx context.Context, td ptrace.Traces, judge func(error) errorClass) error {
 	spans := int64(td.SpanCount())
 	e.tel.spansReceived(ctx, spans)
@@ -130,11 +132,24 @@ func (e *genaiExporter) push(ctx context.Context, td ptrace.Traces, judge func(e
 	defer e.collect.release(batch)
 	left := batch.found()
 	e.tel.rowsReceived(ctx, left)
+	var lost error
+	thin := batch.spans.Rows()
 	for _, in := range batch.inserts() {
 		if err := e.insert(ctx, &in); err != nil {
 			f := describe(err)
 			err = &insertError{in.table, fmt.Errorf("genaiclickhouse: insert %d rows into %s.%s (%s, code %d): %w", in.rows, e.cfg.Database, in.table, f.class, f.code, err)}
 			class := judge(err)
+			if class == classPermanent {
+				// The rows of this table are lost. Those of the others are not to blame.
+				e.tel.rowsRefused(ctx, map[rows.Table]int64{in.table: int64(in.rows)}, class)
+				left[in.table] -= int64(in.rows)
+				if in.table == tableSpans {
+					e.tel.spansRefused(ctx, int64(in.rows), class)
+					thin = 0
+				}
+				lost = err
+				continue
+			}
 			e.tel.rowsRefused(ctx, left, class)
 			e.tel.spansRefused(ctx, spans, class)
 			if f.schema {
@@ -145,8 +160,8 @@ func (e *genaiExporter) push(ctx context.Context, td ptrace.Traces, judge func(e
 		left[in.table] -= int64(in.rows)
 		e.tel.rowsWritten(ctx, in.table, in.rows, in.block.Size())
 	}
-	e.settle(ctx, batch)
-	return nil
+	e.settle(ctx, batch, thin)
+	return lost
 }
 
 func (e *genaiExporter) insert(ctx context.Context, in *insert) error {
@@ -165,9 +180,10 @@ func (e *genaiExporter) insert(ctx context.Context, in *insert) error {
 	return err
 }
 
-// settle counts what a written batch left out, once per batch however often it was tried.
-func (e *genaiExporter) settle(ctx context.Context, batch *collected) {
-	e.tel.spansStored(ctx, batch.spans.Rows())
+// settle counts what a written batch left out, once per batch however often it was tried,
+// and the thin spans that were stored.
+func (e *genaiExporter) settle(ctx context.Context, batch *collected, thin int) {
+	e.tel.spansStored(ctx, thin)
 	for reason, n := range batch.skipped {
 		e.tel.spansSkipped(ctx, reason, n)
 	}

@@ -1,9 +1,11 @@
 package genaiclickhouse
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"driftline/exporter/genaiclickhouse/internal/block"
@@ -24,7 +26,7 @@ var latestNS = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
 
 var (
 	errBadTime       = errors.New("is before the year 2000 or over a day ahead of the exporter's clock")
-	errScatteredTime = fmt.Errorf("is one of over %d days in one batch, and that day holds too few of its rows", maxDays)
+	errScatteredTime = fmt.Errorf("is one of over %d days in one batch, and others hold more of its rows", maxDays)
 	errNoID          = errors.New("has no trace id or span id")
 )
 
@@ -74,14 +76,12 @@ func (t *tableRows) problem() error {
 // days counts rows by day.
 type days struct {
 	rows map[int64]int
-	n    int
 	// last saves the look-up for a row of the same day as the one before.
 	last  int64
 	count int
 }
 
 func (d *days) add(ns int64) {
-	d.n++
 	if day := ns / dayNS; day != d.last {
 		d.settle()
 		d.last = day
@@ -100,15 +100,30 @@ func (d *days) settle() {
 }
 
 // rare returns nil if the rows lie on at most maxDays days, and otherwise tells whether an
-// instant's day holds less than 1/maxDays of them. So at most maxDays days remain, and the
-// days that sound rows gather on do.
+// instant's day is not among the maxDays fullest, or holds less than a quarter of the rows of
+// the fullest. So at most maxDays days remain, the days that sound rows gather on do, and
+// single rows strewn over many days do not.
 func (d *days) rare() func(ns int64) bool {
 	d.settle()
 	if len(d.rows) <= maxDays {
 		return nil
 	}
-	rows, n := d.rows, d.n
-	return func(ns int64) bool { return rows[ns/dayNS]*maxDays < n }
+	type day struct {
+		number int64
+		rows   int
+	}
+	all := make([]day, 0, len(d.rows))
+	for number, n := range d.rows {
+		all = append(all, day{number, n})
+	}
+	slices.SortFunc(all, func(a, b day) int { return cmp.Or(b.rows-a.rows, cmp.Compare(b.number, a.number)) })
+	kept := map[int64]bool{}
+	for _, x := range all[:maxDays] {
+		if x.rows*4 >= all[0].rows {
+			kept[x.number] = true
+		}
+	}
+	return func(ns int64) bool { return !kept[ns/dayNS] }
 }
 
 // rareDays returns nil unless a table has rows on too many days.

@@ -39,14 +39,16 @@ func ReadInto(event ptrace.SpanEvent, to Sink) error {
 		if !known {
 			continue
 		}
-		seen[i/64] |= 1 << (i % 64)
+		if attr.Type() != pcommon.ValueTypeStr || attr.Str() != "" {
+			seen[i/64] |= 1 << (i % 64) // an empty text is none, as with rows that are encoded
+		}
 		if err := read(&p.columns[i], i, attr, to); err != nil {
 			problems = append(problems, fmt.Errorf("attribute %q: %w", key, err))
 		}
 	}
 	for _, i := range p.required {
 		if seen[i/64]&(1<<(i%64)) == 0 {
-			problems = append(problems, fmt.Errorf("attribute %q: is missing, and the row has no key without it", p.columns[i].key))
+			problems = append(problems, fmt.Errorf("attribute %q: is missing or empty, and the row has no key without it", p.columns[i].key))
 		}
 	}
 	if len(problems) > 0 {

@@ -198,8 +198,14 @@ func TestSampleWeight(t *testing.T) {
 			t.Errorf("tracestate %q, attributes %v: weight %v, want %v", c.state, c.attrs, got, c.want)
 		}
 	}
-	if got := SampleWeight(&Span{TraceState: "ot=th:ffffffffffffff"}); got != 1<<56 {
-		t.Errorf("the highest threshold gives %v", got)
+	// One span in a million is the least that is believed.
+	for state, want := range map[string]float64{"ot=th:fffff": 1 << 20, "ot=th:ffffffffffffff": 1, "ot=p:19": 1 << 19, "ot=p:56": 1} {
+		if want > maxSampleWeight {
+			want = 1
+		}
+		if got := SampleWeight(&Span{TraceState: state}); got != want {
+			t.Errorf("tracestate %q: weight %v, want %v", state, got, want)
+		}
 	}
 }
 

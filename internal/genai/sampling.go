@@ -6,6 +6,10 @@ import (
 	"strings"
 )
 
+// maxSampleWeight is the highest weight that is believed. Nobody keeps fewer than one span
+// in a million, and a single hostile or broken span must not outweigh a day's traffic.
+const maxSampleWeight = 1e6
+
 // SampleWeight is how many spans s stands for: 1 / sampling probability, at least 1.
 // It reads the threshold of OpenTelemetry's consistent probability sampling
 // (tracestate `ot=th:`), its older form (`ot=p:`), and the attributes by which known
@@ -17,16 +21,16 @@ func SampleWeight(s *Span) float64 {
 }
 
 func sampleWeight(tracestate string, f *facts) float64 {
-	if w, ok := thresholdWeight(tracestate); ok {
+	if w, ok := thresholdWeight(tracestate); ok && w <= maxSampleWeight {
 		return w
 	}
 	if v := f.val(slotSampleRate); v != nil {
-		if n, ok := v.AsFloat(); ok && n >= 1 && n < 1<<56 {
+		if n, ok := v.AsFloat(); ok && n >= 1 && n <= maxSampleWeight {
 			return n
 		}
 	}
 	if v := f.val(slotSampleRatio); v != nil {
-		if p, ok := v.AsFloat(); ok && p > 0 && p <= 1 && 1/p < 1<<56 {
+		if p, ok := v.AsFloat(); ok && p > 0 && p <= 1 && 1/p <= maxSampleWeight {
 			return 1 / p
 		}
 	}

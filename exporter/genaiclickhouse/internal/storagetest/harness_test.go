@@ -305,7 +305,7 @@ func randomRow(rng *rand.Rand, table rows.Table) rows.Row {
 		case field.CanUint():
 			field.SetUint(rng.Uint64() >> (64 - field.Type().Bits()) >> 1)
 		case field.CanFloat():
-			field.SetFloat(rng.NormFloat64())
+			field.SetFloat(rng.ExpFloat64())
 		case field.Kind() == reflect.Map:
 			if n := rng.IntN(3); n > 0 {
 				m := map[string]string{}
