@@ -20,6 +20,8 @@ var ErrNotFound = errors.New("not found")
 type Store struct {
 	conn driver.Conn
 	db   string
+	// found remembers when the traces last asked for were.
+	found traceTimes
 }
 
 var databaseName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)

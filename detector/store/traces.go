@@ -86,14 +86,16 @@ type TraceRequest struct {
 	LateFragment    bool
 }
 
-func byTrace(traceID string) []any { return []any{clickhouse.Named("trace", traceID)} }
-
 // Requests lists a trace's requests. An unknown trace is an empty list.
 func (s *Store) Requests(ctx context.Context, traceID string) ([]TraceRequest, error) {
+	args, err := s.ofTraceArgs(ctx, traceID)
+	if err != nil {
+		return nil, err
+	}
 	sql := "SELECT service_name, agent, kind, request_id, name, started_at, ended_at, outcome, error_class, http_status, user_time_ns, agent_time_ns, agent_time_source, hidden_path_ns, " +
 		"budget_ns, deadline_missed, perceived_remaining_ns, true_remaining_ns, drift_ns, operations, steps, attempts, attempts_unknown, incomplete, truncated, late_fragment FROM " +
-		s.db + ".requests WHERE trace_id = @trace ORDER BY started_at, request_id LIMIT 1000"
-	return query(ctx, s, "requests of a trace", sql, byTrace(traceID), func(r *TraceRequest) []any {
+		s.db + ".requests WHERE " + ofTrace("ended_at") + " ORDER BY started_at, request_id LIMIT 1000"
+	return query(ctx, s, "requests of a trace", sql, args, func(r *TraceRequest) []any {
 		return []any{&r.Service, &r.Agent, &r.Kind, &r.RequestID, &r.Name, &r.StartedAt, &r.EndedAt, &r.Outcome, &r.ErrorClass, &r.HTTPStatus, &r.UserNS, &r.AgentNS,
 			&r.AgentTimeSource, &r.HiddenPathNS, &r.BudgetNS, &r.DeadlineMissed, &r.PerceivedNS, &r.TrueNS, &r.DriftNS, &r.Operations, &r.Steps, &r.Attempts,
 			&r.AttemptsUnknown, &r.Incomplete, &r.Truncated, &r.LateFragment}
@@ -125,10 +127,14 @@ type TraceOperation struct {
 
 // Operations lists a trace's operations by start.
 func (s *Store) Operations(ctx context.Context, traceID string) ([]TraceOperation, error) {
+	args, err := s.ofTraceArgs(ctx, traceID)
+	if err != nil {
+		return nil, err
+	}
 	sql := "SELECT service_name, agent, kind, target, stream, operation_id, parent_operation_id, request_id, name, started_at, ended_at, outcome, error_class, http_status, user_time_ns, " +
 		"hidden_total_ns, inference_time_ns, ttft_ns, ttft_state, timeout_ns, attempts, attempt_source, on_path FROM " + s.db +
-		".operations WHERE trace_id = @trace ORDER BY started_at, operation_id LIMIT 20000"
-	return query(ctx, s, "operations of a trace", sql, byTrace(traceID), func(o *TraceOperation) []any {
+		".operations WHERE " + ofTrace("ended_at") + " ORDER BY started_at, operation_id LIMIT 20000"
+	return query(ctx, s, "operations of a trace", sql, args, func(o *TraceOperation) []any {
 		return []any{&o.Service, &o.Agent, &o.Kind, &o.Target, &o.Stream, &o.OperationID, &o.ParentOperationID, &o.RequestID, &o.Name, &o.StartedAt, &o.EndedAt, &o.Outcome,
 			&o.ErrorClass, &o.HTTPStatus, &o.UserNS, &o.HiddenNS, &o.InferenceNS, &o.TTFTNS, &o.TTFTState, &o.TimeoutNS, &o.Attempts, &o.AttemptSource, &o.OnPath}
 	}, func(o *TraceOperation) { o.StartedAt, o.EndedAt = o.StartedAt.UTC(), o.EndedAt.UTC() })
@@ -156,9 +162,13 @@ type TraceAttempt struct {
 
 // Attempts lists a trace's attempts by start.
 func (s *Store) Attempts(ctx context.Context, traceID string) ([]TraceAttempt, error) {
+	args, err := s.ofTraceArgs(ctx, traceID)
+	if err != nil {
+		return nil, err
+	}
 	sql := "SELECT attempt_id, operation_id, request_id, ordinal, layer, source, target, endpoint, started_at, duration_ns, backoff_before_ns, outcome, error_class, http_status, at_cap, remaining_ns FROM " +
-		s.db + ".attempts WHERE trace_id = @trace ORDER BY started_at, attempt_id LIMIT 20000"
-	return query(ctx, s, "attempts of a trace", sql, byTrace(traceID), func(a *TraceAttempt) []any {
+		s.db + ".attempts WHERE " + ofTrace("ended_at") + " ORDER BY started_at, attempt_id LIMIT 20000"
+	return query(ctx, s, "attempts of a trace", sql, args, func(a *TraceAttempt) []any {
 		return []any{&a.AttemptID, &a.OperationID, &a.RequestID, &a.Ordinal, &a.Layer, &a.Source, &a.Target, &a.Endpoint, &a.StartedAt, &a.DurationNS, &a.BackoffBeforeNS,
 			&a.Outcome, &a.ErrorClass, &a.HTTPStatus, &a.AtCap, &a.RemainingNS}
 	}, func(a *TraceAttempt) { a.StartedAt = a.StartedAt.UTC() })
@@ -177,9 +187,13 @@ type TraceSegment struct {
 
 // Segments lists a trace's segments, by request and in order of time.
 func (s *Store) Segments(ctx context.Context, traceID string) ([]TraceSegment, error) {
+	args, err := s.ofTraceArgs(ctx, traceID)
+	if err != nil {
+		return nil, err
+	}
 	sql := "SELECT request_id, segment_index, operation_id, attempt_ordinal, kind, started_at, duration_ns FROM " + s.db +
-		".segments WHERE trace_id = @trace ORDER BY request_id, segment_index LIMIT 50000"
-	return query(ctx, s, "segments of a trace", sql, byTrace(traceID), func(g *TraceSegment) []any {
+		".segments WHERE " + ofTrace("request_ended_at") + " ORDER BY request_id, segment_index LIMIT 50000"
+	return query(ctx, s, "segments of a trace", sql, args, func(g *TraceSegment) []any {
 		return []any{&g.RequestID, &g.Index, &g.OperationID, &g.AttemptOrdinal, &g.Kind, &g.StartedAt, &g.DurationNS}
 	}, func(g *TraceSegment) { g.StartedAt = g.StartedAt.UTC() })
 }
@@ -199,9 +213,13 @@ type Span struct {
 
 // Spans lists a trace's spans by start. A trace without any is ErrNotFound.
 func (s *Store) Spans(ctx context.Context, traceID string) ([]Span, error) {
+	args, err := s.ofTraceArgs(ctx, traceID)
+	if err != nil {
+		return nil, err
+	}
 	sql := "SELECT service_name, span_id, parent_span_id, name, kind, started_at, duration_ns, status_code, attributes FROM " + s.db +
-		".spans WHERE trace_id = @trace ORDER BY started_at, span_id LIMIT 20000"
-	got, err := query(ctx, s, "spans of a trace", sql, byTrace(traceID), func(p *Span) []any {
+		".spans WHERE " + ofTrace("started_at") + " ORDER BY started_at, span_id LIMIT 20000"
+	got, err := query(ctx, s, "spans of a trace", sql, args, func(p *Span) []any {
 		return []any{&p.Service, &p.SpanID, &p.ParentSpanID, &p.Name, &p.Kind, &p.StartedAt, &p.DurationNS, &p.Status, &p.Attributes}
 	}, func(p *Span) { p.StartedAt = p.StartedAt.UTC() })
 	if err == nil && len(got) == 0 {

@@ -13,8 +13,10 @@ import (
 type shape struct {
 	seed uint64
 	// to is the end of the data; days and attempts say how much there is before it.
-	to       time.Time
-	days     int
+	to   time.Time
+	days int
+	// step is how much of the last day is stored at once.
+	step     time.Duration
 	attempts int
 	// slices is the number of services x agents x (target, streaming); each agent has ten
 	// of the last.
@@ -27,7 +29,7 @@ const (
 	meanSteps       = 4.0
 	maxSteps        = 20
 	// meanAttempts is the mean of attempts per operation as drawn below.
-	meanAttempts = 1.36
+	meanAttempts = 1.35
 )
 
 // from is the start of the last day.

@@ -61,6 +61,9 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 		}
 		return err
 	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unknown argument %q: there are flags only, see --help", flags.Arg(0))
+	}
 	if o.attempts < 1000 || o.days < smallDays || o.slices < targetsPerAgent || o.runs < 1 {
 		return fmt.Errorf("want --attempts of 1000 or more, --days of %d or more, --slices of %d or more, --runs of 1 or more", smallDays, targetsPerAgent)
 	}
@@ -90,7 +93,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 // prepare makes the datasets unless the folder has them.
 func prepare(ctx context.Context, d *db, o options, progress func(string, ...any)) (shape, error) {
 	want := made{Attempts: o.attempts, Days: o.days, Slices: o.slices, Seed: o.seed}
-	s := shape{seed: o.seed, days: o.days, attempts: o.attempts, slices: o.slices, to: time.Now().UTC().Truncate(time.Hour)}
+	s := shape{step: time.Hour, seed: o.seed, days: o.days, attempts: o.attempts, slices: o.slices, to: time.Now().UTC().Truncate(time.Hour)}
 	marker := filepath.Join(o.dir, "made.json")
 	text, err := os.ReadFile(marker)
 	if err == nil {

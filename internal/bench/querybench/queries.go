@@ -49,7 +49,7 @@ func some[T any](call func(ctx context.Context) ([]T, error)) func(ctx context.C
 
 // detectorQueries are all reads of detector/store and detector/rollup, with the windows
 // that the detector and the pages use.
-func detectorQueries(conn driver.Conn, database string, s shape) ([]query, error) {
+func detectorQueries(ctx context.Context, conn driver.Conn, database string, s shape) ([]query, error) {
 	st, err := store.New(conn, database)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func detectorQueries(conn driver.Conn, database string, s shape) ([]query, error
 		return nil, err
 	}
 	// A job's first run reads its overlap again, here the stored rows of the last day's end.
-	if _, err := job.Run(context.Background(), s.to); err != nil {
+	if _, err := job.Run(ctx, s.to); err != nil {
 		return nil, err
 	}
 	to := s.to
@@ -133,12 +133,12 @@ func detectorQueries(conn driver.Conn, database string, s shape) ([]query, error
 		return st.Versions(ctx, reqs.Service, ago(6*time.Hour), to)
 	}))
 
-	found, err := st.Examples(context.Background(), reqs, ago(30*time.Minute), to, store.ByHidden, 1)
+	found, err := st.Examples(ctx, reqs, ago(30*time.Minute), to, store.ByHidden, 1)
 	if err != nil || len(found) == 0 {
 		return nil, fmt.Errorf("no trace to open: %v", err)
 	}
 	id := found[0].TraceID
-	history, err := st.AlertTransitions(context.Background(), ago(24*time.Hour), to, 1)
+	history, err := st.AlertTransitions(ctx, ago(24*time.Hour), to, 1)
 	if err != nil || len(history) == 0 {
 		return nil, fmt.Errorf("no alert to open: %v", err)
 	}

@@ -35,7 +35,7 @@ func measure(ctx context.Context, d *db, s shape, o options, out io.Writer, prog
 			return err
 		}
 		defer conn.Close()
-		qs, err := detectorQueries(conn, database, s)
+		qs, err := detectorQueries(ctx, conn, database, s)
 		if err != nil {
 			return err
 		}
