@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"slices"
 	"time"
@@ -17,8 +18,9 @@ import (
 type Config struct {
 	// Database holds driftline's tables; default "driftline".
 	Database string
-	// Overlap is read again at each run, because a row may become visible after
-	// one with a later stored_at; default 15 s.
+	// Overlap is read again at each run, because a row may become visible after one with a
+	// later stored_at, by as much as its INSERT takes; default 45 s, above the 30 s after
+	// which the exporter gives an INSERT up.
 	Overlap time.Duration
 	// MaxAge is how old a minute may be to be computed anew; older ones have lost
 	// neighbours to the retention of the 1m tables, so their hours would shrink.
@@ -30,6 +32,8 @@ type Config struct {
 	// BackfillRows is about how many rows a run reads to fill tables that came with an
 	// upgrade, besides its live work; default 200,000. At least an hour of data is filled.
 	BackfillRows uint64
+	// Logger gets a warning when the server's clock was set back; default slog.Default().
+	Logger *slog.Logger
 }
 
 var name = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -57,7 +61,7 @@ func (c Config) withDefaults() Config {
 		c.Database = "driftline"
 	}
 	if c.Overlap == 0 {
-		c.Overlap = 15 * time.Second
+		c.Overlap = 45 * time.Second
 	}
 	if c.MaxAge == 0 {
 		c.MaxAge = 13 * day
@@ -67,6 +71,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.BackfillRows == 0 {
 		c.BackfillRows = 200_000
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
 	}
 	return c
 }
@@ -89,6 +96,9 @@ type Stats struct {
 	// BackfillLeft is how much of the past is left to fill; both are 0 when that is done.
 	Backfilled   int
 	BackfillLeft time.Duration
+	// ClockJumped says that this run found the server's clock set back: before the newest
+	// stored_at, where it was not in the run before.
+	ClockJumped bool
 }
 
 // Job recomputes rollups. It is for one goroutine; replicas each have their own.
@@ -100,6 +110,12 @@ type Job struct {
 	seen      map[pair]mark
 	seenTiers map[pair]mark
 	tiersAt   time.Time
+	// minutesRead and tiersRead are when the last runs began to read, by the monotonic clock.
+	minutesRead, tiersRead time.Time
+	// serverClock reads the server's clock in Unix milliseconds; clockBack says that the last
+	// run found it before the cursor.
+	serverClock func(context.Context) (int64, error)
+	clockBack   bool
 	// fresh says that no run had ever been before this job's first; backfilled that nothing is
 	// left to fill.
 	fresh, backfilled bool
@@ -112,9 +128,11 @@ type pair struct {
 	at      int64
 }
 
+// mark tells rows that have been rolled up from such as are new: see marks.
 type mark struct {
-	newest time.Time
-	rows   uint64
+	newest    time.Time
+	rows      uint64
+	storedSum int64
 }
 
 // New makes a job on an open connection. It reads and writes nothing yet.
@@ -123,7 +141,9 @@ func New(conn driver.Conn, cfg Config) (*Job, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Job{conn: conn, cfg: cfg, seen: map[pair]mark{}, seenTiers: map[pair]mark{}}, nil
+	j := &Job{conn: conn, cfg: cfg, seen: map[pair]mark{}, seenTiers: map[pair]mark{}}
+	j.serverClock = j.readServerClock
+	return j, nil
 }
 
 // Run rolls up what was stored since the last run. After an error the cursor
@@ -155,17 +175,24 @@ func (j *Job) run(ctx context.Context, now time.Time, from cursor) (Stats, error
 	st := Stats{Touched: map[string][]int64{}}
 	next := from.clone()
 	oldest := now.Add(-j.cfg.MaxAge)
-	if err := j.minutes(ctx, from, &next, oldest, &st); err != nil {
+	started := time.Now()
+	clock, err := j.serverClock(ctx)
+	if err != nil {
 		return st, err
 	}
+	j.watchClock(clock, from, &st)
+	if err := j.minutes(ctx, from, &next, look{clock, j.minutesRead}, oldest, &st); err != nil {
+		return st, err
+	}
+	j.minutesRead = started
 	if next.StoredAtMS > 0 {
 		st.Newest = time.UnixMilli(next.StoredAtMS).UTC()
 	}
 	if j.tiersAt.IsZero() || now.Before(j.tiersAt) || now.Sub(j.tiersAt) >= j.cfg.HourEvery {
-		if err := j.tiers(ctx, from, &next, oldest, &st); err != nil {
+		if err := j.tiers(ctx, from, &next, look{clock, j.tiersRead}, oldest, &st); err != nil {
 			return st, err
 		}
-		j.tiersAt = now
+		j.tiersAt, j.tiersRead = now, started
 	}
 	if j.state == nil || !next.equal(*j.state) {
 		if err := j.saveCursor(ctx, next); err != nil {
@@ -185,11 +212,11 @@ func parallel(ctx context.Context) (*errgroup.Group, context.Context) {
 }
 
 // minutes computes the minutes whose base rows were written since the last run.
-func (j *Job) minutes(ctx context.Context, from cursor, next *cursor, oldest time.Time, st *Stats) error {
+func (j *Job) minutes(ctx context.Context, from cursor, next *cursor, at look, oldest time.Time, st *Stats) error {
 	seen := map[pair]mark{}
 	group, groupCtx := parallel(ctx)
 	for _, base := range bases() {
-		found, err := j.find(ctx, dirty(j.cfg.Database, base), base, from.StoredAtMS, oldest)
+		found, err := j.find(ctx, dirty(j.cfg.Database, base), base, at.since(from.StoredAtMS, j.cfg.Overlap), oldest)
 		if err != nil {
 			return errors.Join(err, group.Wait())
 		}
@@ -231,7 +258,7 @@ func (j *Job) rollUpMinutes(ctx context.Context, base string, c chunk) error {
 
 // tiers computes the coarser cells whose sources were written since the last time, the
 // finer tiers first.
-func (j *Job) tiers(ctx context.Context, from cursor, next *cursor, oldest time.Time, st *Stats) error {
+func (j *Job) tiers(ctx context.Context, from cursor, next *cursor, at look, oldest time.Time, st *Stats) error {
 	seen := map[pair]mark{}
 	for _, wave := range waves() {
 		group, groupCtx := parallel(ctx)
@@ -242,7 +269,7 @@ func (j *Job) tiers(ctx context.Context, from cursor, next *cursor, oldest time.
 			if t.width == day { // hours are kept for longer, so a day is whole that began before
 				oldest = oldest.Add(-day)
 			}
-			found, err := j.find(ctx, t.dirty(j.cfg.Database), t.name, newest, oldest)
+			found, err := j.find(ctx, t.dirty(j.cfg.Database), t.name, at.since(newest, j.cfg.Overlap), oldest)
 			if err != nil {
 				return errors.Join(err, group.Wait())
 			}

@@ -14,13 +14,6 @@ import (
 
 const finalSettings = " SETTINGS do_not_merge_across_partitions_select_final = 1"
 
-// countBits is how many low bits of a version add up the rows aggregated and their
-// revisions; the high bits are the newest stored_at in milliseconds. Whatever changes a cell
-// makes the one or the other greater, so two versions are equal only if the rows are.
-const countBits = 20
-
-const countMask = 1<<countBits - 1
-
 // given names the work once, since a statement needs it in several places and a parameter
 // stands as text in each.
 const given = "WITH arrayZip(@services, @cells) AS given_work "
@@ -51,7 +44,7 @@ type level struct {
 	dims []column
 	aggs []agg
 	// newest and rows are aggregates over the source rows of a group, of which versions are
-	// made: the newest stored_at in milliseconds, and the base rows and their revisions.
+	// made: the newest stored_at in seconds, and the base rows and their revisions.
 	newest, rows string
 	// keep is how many different values of the dims in fold a service's cell may have.
 	keep int
@@ -81,7 +74,7 @@ func (t table) minuteLevel(db string) level {
 	}
 	return level{
 		target: t.name + "_1m_base", from: db + "." + t.base + " FINAL", filter: minuteFilter, cell: "toStartOfMinute(ended_at)", with: with,
-		dims: t.dims, aggs: aggs, newest: "toUnixTimestamp64Milli(max(stored_at))", rows: "sum(revision + 1)",
+		dims: t.dims, aggs: aggs, newest: "toUnixTimestamp(max(stored_at))", rows: minuteRows,
 		keep: t.keep, fold: t.fold,
 	}
 }
@@ -102,14 +95,14 @@ func (t tier) levelFrom(from, filter string) level {
 	}
 	// Every cell of one source time carries the version of all its base rows, which must be
 	// counted once; that of emptied cells counts too.
-	per := "if(row_number() OVER (PARTITION BY service_name, minute ORDER BY version DESC) = 1, bitAnd(version, " + fmt.Sprint(countMask) + "), 0) AS source_rows"
+	per := "if(row_number() OVER (PARTITION BY service_name, minute ORDER BY version DESC) = 1, " + rowsOfVersion + ", 0) AS source_rows"
 	rows := "SELECT *, " + per + " FROM " + from
 	if filter != "" {
 		rows += " WHERE " + filter
 	}
 	return level{
 		target: t.name + "_base", from: "(" + rows + ")", cell: t.cell(), dims: t.dims, aggs: aggs,
-		newest: fmt.Sprintf("max(bitShiftRight(version, %d))", countBits), rows: "sum(source_rows)",
+		newest: "max(" + newestOfVersion + ")", rows: "sum(source_rows)",
 		keep: t.keep, fold: t.fold,
 	}
 }
@@ -144,10 +137,6 @@ func (l level) where() string {
 		return ""
 	}
 	return " WHERE " + l.filter
-}
-
-func version(newest, rows string) string {
-	return fmt.Sprintf("toUInt64(toUInt64(%s) * %d + least(toUInt64(%s), %d))", newest, 1<<countBits, rows, countMask)
 }
 
 // versions gives each cell's version before anything is written. Tombstones and emptied
@@ -281,15 +270,20 @@ func (l level) zero(db string) string {
 		") AS versions USING (service_name, minute) WHERE version < new_version" + finalSettings
 }
 
+// marks is what tells a cell's new rows from those of the last run. Neither the newest nor the
+// count does so alone: after the clock went back a new row is not the newest, and a merge may
+// meanwhile have dropped an old one.
+const marks = "max(stored_at), count(), sum(toUnixTimestamp64Milli(stored_at))"
+
 // dirty lists the (service, minute) pairs of a base table that got rows after @since.
 func dirty(db, base string) string {
-	return "SELECT service_name, toInt64(toUnixTimestamp(toStartOfMinute(ended_at))) AS cell, max(stored_at), count() FROM " +
+	return "SELECT service_name, toInt64(toUnixTimestamp(toStartOfMinute(ended_at))) AS cell, " + marks + " FROM " +
 		db + "." + base + " WHERE stored_at > fromUnixTimestamp64Milli(toInt64(@since)) GROUP BY service_name, cell ORDER BY service_name, cell"
 }
 
 // dirty lists the tier's cells whose source was written after @since. Cells that began
 // before @oldest have lost source rows to the retention and stay as they are.
 func (t tier) dirty(db string) string {
-	return "SELECT service_name, toInt64(toUnixTimestamp(" + t.cell() + ")) AS at, max(stored_at), count() FROM " + db + "." + t.source +
+	return "SELECT service_name, toInt64(toUnixTimestamp(" + t.cell() + ")) AS at, " + marks + " FROM " + db + "." + t.source +
 		"_base WHERE stored_at > fromUnixTimestamp64Milli(toInt64(@since)) AND minute >= toDateTime(@oldest, 'UTC') GROUP BY service_name, at ORDER BY service_name, at"
 }

@@ -89,7 +89,14 @@ func outcomes() []column {
 	return counts(pairs...)
 }
 
-const weight = "toUInt64(round(sample_weight * 1000))"
+// One hostile row must not outweigh all others of its cell: a weight is at most a million,
+// one that is no number or negative is none, and a count of tokens that no model could have
+// made is left out.
+const weight = "toUInt64(round(if(sample_weight > 0, least(sample_weight, 1e6), 0) * 1000))"
+
+func believed(tokens string) string {
+	return "if(ifNull(" + tokens + " BETWEEN 0 AND 1000000000, false), toUInt64(assumeNotNull(" + tokens + ")), 0)"
+}
 
 var deadlines = counts(
 	"deadline_known", "isNotNull(deadline_missed)",
@@ -99,9 +106,9 @@ var deadlines = counts(
 )
 
 var tokens = counts(
-	"input_tokens", "toUInt64(greatest(ifNull(input_tokens, 0), 0))",
-	"output_tokens", "toUInt64(greatest(ifNull(output_tokens, 0), 0))",
-	"cached_tokens", "toUInt64(greatest(ifNull(cached_tokens, 0), 0))",
+	"input_tokens", believed("input_tokens"),
+	"output_tokens", believed("output_tokens"),
+	"cached_tokens", believed("cached_tokens"),
 )
 
 // agentTime is an operation's agent time; the base table holds -1 where it is the user time.

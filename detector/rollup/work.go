@@ -17,10 +17,10 @@ type found struct {
 	marks []mark
 }
 
-// find asks for the cells that got rows since a cursor, with the overlap before it.
+// find asks for the cells that got rows since an instant, in Unix milliseconds.
 func (j *Job) find(ctx context.Context, query, table string, since int64, oldest time.Time) (found, error) {
 	var f found
-	rows, err := j.conn.Query(ctx, query, clickhouse.Named("since", max(since-j.cfg.Overlap.Milliseconds(), 0)), clickhouse.Named("oldest", oldest.Unix()))
+	rows, err := j.conn.Query(ctx, query, clickhouse.Named("since", max(since, 0)), clickhouse.Named("oldest", oldest.Unix()))
 	if err != nil {
 		return f, fmt.Errorf("find what to roll up of %s: %w", table, err)
 	}
@@ -28,7 +28,7 @@ func (j *Job) find(ctx context.Context, query, table string, since int64, oldest
 	for rows.Next() {
 		p := pair{table: table}
 		var m mark
-		if err := rows.Scan(&p.service, &p.at, &m.newest, &m.rows); err != nil {
+		if err := rows.Scan(&p.service, &p.at, &m.newest, &m.rows, &m.storedSum); err != nil {
 			return f, fmt.Errorf("find what to roll up of %s: %w", table, err)
 		}
 		m.newest = m.newest.UTC()
