@@ -153,6 +153,9 @@ func (e *Engine) evaluate(ctx context.Context, now time.Time) (Round, error) {
 	round.Rollup = st
 	e.metrics.dirty.Add(ctx, int64(st.DirtyMinutes))
 	e.metrics.tooOld.Add(ctx, int64(st.TooOld))
+	if st.ClockJumped {
+		e.metrics.clockJumps.Add(ctx, 1)
+	}
 	if err != nil {
 		return round, err
 	}

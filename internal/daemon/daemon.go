@@ -144,7 +144,7 @@ func (d *Daemon) build(o Options) error {
 		return err
 	}
 	d.Store = st
-	job, err := rollup.New(d.conn, rollup.Config{Database: o.Target.Database(), Overlap: o.RollupOverlap})
+	job, err := rollup.New(d.conn, rollup.Config{Database: o.Target.Database(), Overlap: o.RollupOverlap, Logger: o.Logger.With("part", "rollup")})
 	if err != nil {
 		return err
 	}
