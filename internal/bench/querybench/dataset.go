@@ -193,7 +193,8 @@ func shifted(t schema.Table, database string, s shape, k int) string {
 		case strings.Contains(c.Type, "DateTime"):
 			exprs = append(exprs, fmt.Sprintf("%s - toIntervalDay(%d)", c.Name, k))
 		case c.Name == "version":
-			exprs = append(exprs, fmt.Sprintf("version - bitShiftLeft(toUInt64(%d), 20)", k*86_400_000))
+			// Its low bits are the seconds of the newest row; see detector/rollup.
+			exprs = append(exprs, fmt.Sprintf("version - toUInt64(%d)", k*86_400))
 		case strings.HasSuffix(c.Name, "_id"):
 			exprs = append(exprs, fmt.Sprintf("if(%s = '', '', concat('%02x', substring(%s, 3)))", c.Name, k, c.Name))
 		default:
