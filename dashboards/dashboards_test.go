@@ -118,25 +118,35 @@ func TestQuantilesEqualTheDetectors(t *testing.T) {
 	conn := migrated(t)
 	ctx := context.Background()
 	now := time.Now().UTC().Truncate(time.Minute)
-	var all stats.Hist
-	for part := range 2 {
-		var h stats.Hist
-		for i := 1; i <= 500; i++ {
-			ms := float64(i*(part+1)) * 1.7
-			require.True(t, h.Add(ms))
-			require.True(t, all.Add(ms))
-		}
-		require.NoError(t, conn.Exec(ctx, `INSERT INTO rollup_operations_1m_base
+	// Numbers of values for which a rank is whole, and others.
+	for agent, n := range []int{1, 2, 20, 99, 100, 1000, 1003} {
+		var all stats.Hist
+		for part := range 2 {
+			var h stats.Hist
+			for i := 1; i <= (n+part)/2; i++ {
+				ms := float64(i*(part+1)) * 1.7
+				require.True(t, h.Add(ms))
+				require.True(t, all.Add(ms))
+			}
+			require.NoError(t, conn.Exec(ctx, `INSERT INTO rollup_operations_1m_base
 			(service_name, minute, agent, kind, target, stream, retries, n, user_time_n, user_time_buckets, user_time_counts, version)
-			VALUES (?, ?, 'planner', 'chat', ?, 'yes', '0', 500, 500, ?, ?, 1)`,
-			"shop", now.Add(-5*time.Minute), fmt.Sprintf("model-%d", part), h.Index, h.Count))
+			VALUES (?, ?, ?, 'chat', ?, 'yes', '0', 500, 500, ?, ?, 1)`,
+				"shop", now.Add(-5*time.Minute), fmt.Sprint(agent), fmt.Sprintf("model-%d", part), h.Index, h.Count))
+		}
+		for _, q := range []float64{0.16, 0.5, 0.84, 0.95} {
+			sql := "SELECT assumeNotNull(" + quantile("user_time", q) + ") FROM rollup_operations_1m WHERE " + filters
+			sql, err := Expand(sql, View{From: now.Add(-time.Hour), To: now, Services: []string{"shop"}, Agents: []string{fmt.Sprint(agent)}})
+			require.NoError(t, err)
+			var got float64
+			require.NoError(t, conn.QueryRow(ctx, sql).Scan(&got))
+			want, err := all.Quantile(q)
+			require.NoError(t, err)
+			require.InEpsilon(t, want, got, 1e-9, "%g of %d", q, n)
+		}
 	}
-	sql := "SELECT assumeNotNull(" + quantile("user_time", 0.95) + ") FROM rollup_operations_1m WHERE " + filters
-	var got float64
-	require.NoError(t, conn.QueryRow(ctx, expand(t, sql, now.Add(-time.Hour), now)).Scan(&got))
-	want, err := all.Quantile(0.95)
-	require.NoError(t, err)
-	require.InEpsilon(t, want, got, 1e-9)
+	var none *float64
+	require.NoError(t, conn.QueryRow(ctx, "SELECT "+quantile("user_time", 0.5)+" FROM rollup_operations_1m WHERE agent = 'none'").Scan(&none))
+	require.Nil(t, none, "of nothing there is no quantile")
 }
 
 func TestPanelsReadOnlyTheTimeRange(t *testing.T) {

@@ -13,14 +13,17 @@ const filters = "$__timeFilter(minute) AND service_name IN (${service:singlequot
 // modelCalls keeps to calls whose inference time is known.
 const modelCalls = "kind NOT IN ('agent', 'workflow', 'tool')"
 
+// beyond moves a rank that falls on a whole number to the next one, for any number of
+// values below a billion.
+const beyond = 1e-11
+
 // quantile is the SQL of the q-quantile in milliseconds of the histogram columns
 // <metric>_buckets and <metric>_counts summed over a group. The definition is
-// sorted[min(int(n*q), n-1)], as in the detectors; an empty histogram gives NULL.
+// sorted[min(int(n*q), n-1)], as in the detectors; an empty histogram gives NULL. The
+// aggregate takes the first value at which n*q values are reached, which differs where n*q
+// is whole.
 func quantile(metric string, q float64) string {
-	merged := fmt.Sprintf("sumMap(%s_buckets, %s_counts)", metric, metric)
-	rank := fmt.Sprintf("least(toUInt64(arraySum(%s.2) * %g), arraySum(%s.2) - 1)", merged, q, merged)
-	index := fmt.Sprintf("arrayFirstIndex(c -> c > %s, arrayCumSum(%s.2))", rank, merged)
-	return fmt.Sprintf("if(empty(%s.1), NULL, %s)", merged, bucketValue(fmt.Sprintf("%s.1[%s]", merged, index)))
+	return bucketValue(fmt.Sprintf("quantileExactWeightedArrayOrNull(%.12g)(%s_buckets, %s_counts)", q+beyond, metric, metric))
 }
 
 // robustSD is the SQL of half the distance between the 16 % and 84 % quantiles, which

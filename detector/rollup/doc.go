@@ -30,9 +30,9 @@
 //     busiest; what the others had is added to the value "other", and overflow
 //     counts it where the table has that column. The processor bounds every label
 //     before that (max_label_values), so these bounds only meet in odd traffic.
-//   - Of rows with one key the highest version is true. It is made of the newest
-//     stored_at of the cell's base rows, and their number and revisions: whatever
-//     changes a cell makes it greater.
+//   - Of rows with one key the highest version is true. It is made of the number and
+//     the revisions of the cell's base rows (version.go): whatever changes a cell
+//     makes it greater.
 //
 // Tables that come with an upgrade are filled from what the base tables and the
 // older rollups hold, a bounded part with each run.

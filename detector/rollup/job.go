@@ -86,7 +86,8 @@ type Stats struct {
 	DirtyHours int
 	// Unchanged counts triples of the overlap that had nothing new.
 	Unchanged int
-	// TooOld counts triples beyond MaxAge, which were left alone.
+	// TooOld counts triples beyond MaxAge, which were left alone. It is counted with the
+	// coarser tiers.
 	TooOld int
 	// Newest is the newest stored_at seen; zero while the base tables are empty.
 	Newest time.Time
@@ -109,7 +110,9 @@ type Job struct {
 	// seen and seenTiers are what the last run found in its overlap.
 	seen      map[pair]mark
 	seenTiers map[pair]mark
-	tiersAt   time.Time
+	// oldSince is the newest stored_at of the rows counted in TooOld, by base table.
+	oldSince map[string]int64
+	tiersAt  time.Time
 	// minutesRead and tiersRead are when the last runs began to read, by the monotonic clock.
 	minutesRead, tiersRead time.Time
 	// serverClock reads the server's clock in Unix milliseconds; clockBack says that the last
@@ -141,7 +144,7 @@ func New(conn driver.Conn, cfg Config) (*Job, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	j := &Job{conn: conn, cfg: cfg, seen: map[pair]mark{}, seenTiers: map[pair]mark{}}
+	j := &Job{conn: conn, cfg: cfg, seen: map[pair]mark{}, seenTiers: map[pair]mark{}, oldSince: map[string]int64{}}
 	j.serverClock = j.readServerClock
 	return j, nil
 }
@@ -190,6 +193,9 @@ func (j *Job) run(ctx context.Context, now time.Time, from cursor) (Stats, error
 	}
 	if j.tiersAt.IsZero() || now.Before(j.tiersAt) || now.Sub(j.tiersAt) >= j.cfg.HourEvery {
 		if err := j.tiers(ctx, from, &next, look{clock, j.tiersRead}, oldest, &st); err != nil {
+			return st, err
+		}
+		if err := j.countTooOld(ctx, from, oldest, &st); err != nil {
 			return st, err
 		}
 		j.tiersAt, j.tiersRead = now, started
@@ -264,7 +270,7 @@ func (j *Job) tiers(ctx context.Context, from cursor, next *cursor, at look, old
 		group, groupCtx := parallel(ctx)
 		for _, t := range wave {
 			newest := from.tier(t.name)
-			var minutes Stats // what is too old or unchanged was counted by the minute
+			var minutes Stats // what is unchanged was counted by the minute
 			oldest := oldest
 			if t.width == day { // hours are kept for longer, so a day is whole that began before
 				oldest = oldest.Add(-day)

@@ -275,10 +275,17 @@ func (l level) zero(db string) string {
 // meanwhile have dropped an old one.
 const marks = "max(stored_at), count(), sum(toUnixTimestamp64Milli(stored_at))"
 
-// dirty lists the (service, minute) pairs of a base table that got rows after @since.
+// dirty lists the (service, minute) pairs of a base table that got rows after @since. Days
+// before @oldest are not even looked into.
 func dirty(db, base string) string {
-	return "SELECT service_name, toInt64(toUnixTimestamp(toStartOfMinute(ended_at))) AS cell, " + marks + " FROM " +
-		db + "." + base + " WHERE stored_at > fromUnixTimestamp64Milli(toInt64(@since)) GROUP BY service_name, cell ORDER BY service_name, cell"
+	return "SELECT service_name, toInt64(toUnixTimestamp(toStartOfMinute(ended_at))) AS cell, " + marks + " FROM " + db + "." + base +
+		" WHERE stored_at > fromUnixTimestamp64Milli(toInt64(@since)) AND ended_at >= toDateTime(@oldest, 'UTC') GROUP BY service_name, cell ORDER BY service_name, cell"
+}
+
+// tooOld counts the pairs before @oldest that got rows after @since.
+func tooOld(db, base string) string {
+	return "SELECT uniqExact(service_name, toStartOfMinute(ended_at)), max(stored_at) FROM " + db + "." + base +
+		" WHERE stored_at > fromUnixTimestamp64Milli(toInt64(@since)) AND ended_at < toDateTime(@oldest, 'UTC')"
 }
 
 // dirty lists the tier's cells whose source was written after @since. Cells that began

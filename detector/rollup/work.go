@@ -37,6 +37,25 @@ func (j *Job) find(ctx context.Context, query, table string, since int64, oldest
 	return f, rows.Err()
 }
 
+// countTooOld counts what nobody rolls up, since its minutes are beyond MaxAge.
+func (j *Job) countTooOld(ctx context.Context, from cursor, oldest time.Time, st *Stats) error {
+	for _, base := range bases() {
+		since, ok := j.oldSince[base]
+		if !ok {
+			since = from.StoredAtMS
+		}
+		var n uint64
+		var newest time.Time
+		err := j.conn.QueryRow(ctx, tooOld(j.cfg.Database, base), clickhouse.Named("since", since), clickhouse.Named("oldest", oldest.Unix())).Scan(&n, &newest)
+		if err != nil {
+			return fmt.Errorf("count what is too old to roll up of %s: %w", base, err)
+		}
+		st.TooOld += int(n)
+		j.oldSince[base] = max(since, newest.UnixMilli())
+	}
+	return nil
+}
+
 // item is a cell to compute, by its start in Unix seconds, and how many rows of it were found.
 type item struct {
 	at   int64
@@ -54,8 +73,7 @@ func (f found) sort(oldest time.Time, before, seen map[pair]mark, newest *int64,
 		seen[p] = f.marks[i]
 		*newest = max(*newest, f.marks[i].newest.UnixMilli())
 		switch {
-		case p.at < oldest.Unix():
-			st.TooOld++
+		case p.at < oldest.Unix(): // the cell that the bound lies in
 		case before[p] == f.marks[i]:
 			st.Unchanged++
 		default:

@@ -3,8 +3,6 @@ package store
 import (
 	"context"
 	"time"
-
-	"github.com/ClickHouse/clickhouse-go/v2"
 )
 
 // OperationCell is one cell of rollup_operations_1m.
@@ -187,16 +185,33 @@ func (s *Store) IngestLag(ctx context.Context, from, to time.Time) (time.Duratio
 // FirstMinute is the oldest minute at or after from that has operations or
 // requests, and false when there is none.
 func (s *Store) FirstMinute(ctx context.Context, from, to time.Time) (time.Time, bool, error) {
-	sql := "SELECT min(minute), count() FROM (SELECT minute FROM " + s.db + ".rollup_operations_1m WHERE " + minuteBetween +
-		" UNION ALL SELECT minute FROM " + s.db + ".rollup_requests_1m WHERE " + minuteBetween + ")"
 	type first struct {
 		at time.Time
 		n  uint64
 	}
-	got, err := query(ctx, s, "the first minute", sql, []any{clickhouse.Named("from", from.Unix()), clickhouse.Named("to", to.Unix())},
-		func(f *first) []any { return []any{&f.at, &f.n} }, nil)
-	if err != nil || len(got) == 0 || got[0].n == 0 {
+	of := func(suffix string, from, to time.Time) (first, error) {
+		minutes := func(rollup string) string {
+			return "SELECT minute FROM " + s.db + "." + rollup + suffix + " WHERE n > 0 AND " + minuteBetween
+		}
+		got, err := query(ctx, s, "the first minute", "SELECT min(minute), count() FROM ("+minutes("rollup_operations_1m")+" UNION ALL "+minutes("rollup_requests_1m")+")", between(from, to),
+			func(f *first) []any { return []any{&f.at, &f.n} }, nil)
+		if err != nil || len(got) == 0 {
+			return first{}, err
+		}
+		return got[0], nil
+	}
+	// The tables' rows are fewer to read than the views', which put revisions together; only
+	// a minute that was emptied since makes them differ.
+	f, err := of("_base", from, to)
+	if err != nil || f.n == 0 {
 		return time.Time{}, false, err
 	}
-	return got[0].at.UTC(), true, nil
+	sure, err := of("", f.at, f.at.Add(time.Minute))
+	if err == nil && sure.n == 0 {
+		f, err = of("", f.at, to)
+	}
+	if err != nil || f.n == 0 {
+		return time.Time{}, false, err
+	}
+	return f.at.UTC(), true, nil
 }

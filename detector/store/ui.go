@@ -59,33 +59,24 @@ type Newest struct {
 // Newest reads how fresh the data since from is. Rows may lie up to an hour after
 // now, since clocks differ.
 func (s *Store) Newest(ctx context.Context, from, now time.Time) (Newest, error) {
-	to := now.Add(time.Hour)
-	base := func(view string) string {
-		return "SELECT count() AS c, max(ended_at) AS e, max(ingested_at) AS i FROM " + s.db + "." + view + "_base WHERE " + endedBetween
-	}
-	minutes := func(view string) string {
-		return "SELECT count() AS c, max(minute) AS m FROM " + s.db + "." + view + " WHERE " + minuteBetween
+	// The newest are mostly of the last hour, so all of the bounds is read only without them.
+	recent := now.Add(-time.Hour)
+	if recent.Before(from) {
+		recent = from
 	}
 	var n Newest
-	type mark struct {
-		rows            uint64
-		ended, ingested time.Time
-	}
-	got, err := query(ctx, s, "the newest rows", "SELECT sum(c), max(e), max(i) FROM ("+base("operations")+" UNION ALL "+base("requests")+")", between(from, to),
-		func(m *mark) []any { return []any{&m.rows, &m.ended, &m.ingested} }, nil)
-	if err != nil {
-		return n, err
-	}
-	if len(got) > 0 && got[0].rows > 0 {
-		n.Ended, n.Ingested = got[0].ended.UTC(), got[0].ingested.UTC()
-	}
-	got, err = query(ctx, s, "the newest rollup", "SELECT sum(c), max(m) FROM ("+minutes("rollup_operations_1m")+" UNION ALL "+minutes("rollup_requests_1m")+")", between(from, to),
-		func(m *mark) []any { return []any{&m.rows, &m.ended} }, nil)
-	if err != nil {
-		return n, err
-	}
-	if len(got) > 0 && got[0].rows > 0 {
-		n.Rollup = got[0].ended.UTC().Add(time.Minute)
+	var err error
+	for _, since := range []time.Time{recent, from} {
+		if n.Ended.IsZero() {
+			if n.Ended, n.Ingested, err = s.newestRows(ctx, since, now.Add(time.Hour)); err != nil {
+				return n, err
+			}
+		}
+		if n.Rollup.IsZero() {
+			if n.Rollup, err = s.newestRollup(ctx, since, now.Add(time.Hour)); err != nil {
+				return n, err
+			}
+		}
 	}
 	type open struct {
 		n   uint64
@@ -101,6 +92,35 @@ func (s *Store) Newest(ctx context.Context, from, now time.Time) (Newest, error)
 		n.Open, n.OldestNS = opened[0].n, opened[0].age
 	}
 	return n, nil
+}
+
+type newestMark struct {
+	rows            uint64
+	ended, ingested time.Time
+}
+
+func (s *Store) newestRows(ctx context.Context, from, to time.Time) (ended, ingested time.Time, err error) {
+	base := func(table string) string {
+		return "SELECT count() AS c, max(ended_at) AS e, max(ingested_at) AS i FROM " + s.db + "." + table + "_base WHERE " + endedBetween
+	}
+	got, err := query(ctx, s, "the newest rows", "SELECT sum(c), max(e), max(i) FROM ("+base("operations")+" UNION ALL "+base("requests")+")", between(from, to),
+		func(m *newestMark) []any { return []any{&m.rows, &m.ended, &m.ingested} }, nil)
+	if err != nil || len(got) == 0 || got[0].rows == 0 {
+		return time.Time{}, time.Time{}, err
+	}
+	return got[0].ended.UTC(), got[0].ingested.UTC(), nil
+}
+
+func (s *Store) newestRollup(ctx context.Context, from, to time.Time) (time.Time, error) {
+	minutes := func(view string) string {
+		return "SELECT count() AS c, max(minute) AS m FROM " + s.db + "." + view + " WHERE " + minuteBetween
+	}
+	got, err := query(ctx, s, "the newest rollup", "SELECT sum(c), max(m) FROM ("+minutes("rollup_operations_1m")+" UNION ALL "+minutes("rollup_requests_1m")+")", between(from, to),
+		func(m *newestMark) []any { return []any{&m.rows, &m.ended} }, nil)
+	if err != nil || len(got) == 0 || got[0].rows == 0 {
+		return time.Time{}, err
+	}
+	return got[0].ended.UTC().Add(time.Minute), nil
 }
 
 // MinuteOf is a slice's latencies in one minute.

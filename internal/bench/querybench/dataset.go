@@ -201,7 +201,7 @@ func shifted(t schema.Table, database string, s shape, k int) string {
 			exprs = append(exprs, c.Name)
 		}
 	}
-	return fmt.Sprintf("INSERT INTO %s.%s (%s) SELECT %s FROM %s.%s WHERE %s SETTINGS max_threads = 2, max_insert_threads = 1, min_insert_block_size_rows = 400000, min_insert_block_size_bytes = 0, optimize_on_insert = 0",
+	return fmt.Sprintf("INSERT INTO %s.%s (%s) SELECT %s FROM %s.%s WHERE %s SETTINGS max_threads = 2, max_insert_threads = 1, min_insert_block_size_rows = 4000000, min_insert_block_size_bytes = 0, optimize_on_insert = 0",
 		database, t.Name, columnNames(t, ""), strings.Join(exprs, ", "), database, t.Name, window(t, s.from(), s.to))
 }
 

@@ -54,13 +54,19 @@ func detectorQueries(ctx context.Context, conn driver.Conn, database string, s s
 	if err != nil {
 		return nil, err
 	}
-	job, err := rollup.New(conn, rollup.Config{Database: database, HourEvery: time.Nanosecond})
+	job, err := rollup.New(conn, rollup.Config{Database: database})
+	if err != nil {
+		return nil, err
+	}
+	eager, err := rollup.New(conn, rollup.Config{Database: database, HourEvery: time.Nanosecond})
 	if err != nil {
 		return nil, err
 	}
 	// A job's first run reads its overlap again, here the stored rows of the last day's end.
-	if _, err := job.Run(ctx, s.to); err != nil {
-		return nil, err
+	for _, j := range []*rollup.Job{job, eager} {
+		if _, err := j.Run(ctx, s.to); err != nil {
+			return nil, err
+		}
 	}
 	to := s.to
 	ago := func(d time.Duration) time.Time { return to.Add(-d) }
@@ -91,7 +97,13 @@ func detectorQueries(ctx context.Context, conn driver.Conn, database string, s s
 	})
 	add(groupDetector, "FirstMinute, 24 h", func(ctx context.Context) error { _, _, err := st.FirstMinute(ctx, ago(24*time.Hour), to); return err })
 	add(groupDetector, "LoadState", func(ctx context.Context) error { _, _, err := st.LoadState(ctx, "engine"); return err })
-	add(groupDetector, "Rollup job, nothing new", func(ctx context.Context) error { _, err := job.Run(ctx, to); return err })
+	add(groupDetector, "Rollup round, nothing new", func(ctx context.Context) error { _, err := job.Run(ctx, to); return err })
+	now := to
+	add(groupWhole, "Rollup round with all tiers, nothing new", func(ctx context.Context) error {
+		now = now.Add(time.Second)
+		_, err := eager.Run(ctx, now)
+		return err
+	})
 	for _, o := range []struct {
 		name  string
 		order store.ExampleOrder

@@ -42,4 +42,4 @@ ENGINE = {{engine "ReplacingMergeTree" "version"}}
 PARTITION BY toYYYYMM(minute)
 ORDER BY (service_name, minute, agent)
 TTL minute + toIntervalDay({{ttlDays "rollup_1h"}})
-SETTINGS ttl_only_drop_parts = 1, non_replicated_deduplication_window = 1000, min_age_to_force_merge_seconds = 3600, min_age_to_force_merge_on_partition_only = 1
+SETTINGS index_granularity = 512, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 1000, min_age_to_force_merge_seconds = 3600, min_age_to_force_merge_on_partition_only = 1

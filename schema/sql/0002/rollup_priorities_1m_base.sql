@@ -24,9 +24,9 @@ CREATE TABLE IF NOT EXISTS {{local "rollup_priorities_1m_base"}}{{onCluster}}
     drift_n UInt64 CODEC(T64, ZSTD(1)),
     drift_sum_ns Int64 CODEC(ZSTD(1)),
     user_time_buckets Array(Int16) CODEC(ZSTD(1)),
-    user_time_counts Array(UInt64) CODEC(T64, ZSTD(1)),
+    user_time_counts Array(UInt32) CODEC(T64, ZSTD(1)),
     drift_buckets Array(Int16) CODEC(ZSTD(1)),
-    drift_counts Array(UInt64) CODEC(T64, ZSTD(1)),
+    drift_counts Array(UInt32) CODEC(T64, ZSTD(1)),
     version UInt64 CODEC(ZSTD(1)),
     stored_at DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta, ZSTD(1)),
     INDEX stored_at_range stored_at TYPE minmax GRANULARITY 1
@@ -35,4 +35,4 @@ ENGINE = {{engine "ReplacingMergeTree" "version"}}
 PARTITION BY toDate(minute)
 ORDER BY (service_name, minute, priority)
 TTL minute + toIntervalDay({{ttlDays "rollup_1m"}})
-SETTINGS ttl_only_drop_parts = 1, non_replicated_deduplication_window = 1000, min_age_to_force_merge_seconds = 3600, min_age_to_force_merge_on_partition_only = 1
+SETTINGS index_granularity = 512, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 1000, min_age_to_force_merge_seconds = 3600, min_age_to_force_merge_on_partition_only = 1
