@@ -20,8 +20,8 @@ func TestNewTablesAreFilledAfterAnUpgrade(t *testing.T) {
 	ctx := context.Background()
 	conn, db := dettest.DB(t)
 	now := time.Now().UTC().Truncate(24 * time.Hour).Add(13 * time.Hour)
-	const maxAge = 50 * time.Hour
-	g := dettest.NewTraffic(t, now.Add(-100*time.Hour), 3)
+	const maxAge = 26 * time.Hour
+	g := dettest.NewTraffic(t, now.Add(-55*time.Hour), 3)
 	var batch []rows.Row
 	for id := range 150 {
 		if id == 75 {

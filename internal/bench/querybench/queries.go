@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -11,6 +13,7 @@ import (
 	"driftline/detector/rollup"
 	"driftline/detector/store"
 	"driftline/internal/ui/clickhouse"
+	"driftline/schema"
 )
 
 // query is one thing measured.
@@ -24,6 +27,7 @@ type query struct {
 // Groups of queries, in the order of the report.
 const (
 	groupDetector = "Detector"
+	groupRounds   = "Rollup job"
 	groupPages    = "Pages"
 	groupWhole    = "Whole pages"
 	groupPanels   = "Dashboard, 24 hours"
@@ -98,12 +102,6 @@ func detectorQueries(ctx context.Context, conn driver.Conn, database string, s s
 	add(groupDetector, "FirstMinute, 24 h", func(ctx context.Context) error { _, _, err := st.FirstMinute(ctx, ago(24*time.Hour), to); return err })
 	add(groupDetector, "LoadState", func(ctx context.Context) error { _, _, err := st.LoadState(ctx, "engine"); return err })
 	add(groupDetector, "Rollup round, nothing new", func(ctx context.Context) error { _, err := job.Run(ctx, to); return err })
-	now := to
-	add(groupWhole, "Rollup round with all tiers, nothing new", func(ctx context.Context) error {
-		now = now.Add(time.Second)
-		_, err := eager.Run(ctx, now)
-		return err
-	})
 	for _, o := range []struct {
 		name  string
 		order store.ExampleOrder
@@ -172,6 +170,42 @@ func detectorQueries(ctx context.Context, conn driver.Conn, database string, s s
 	whole("Overview page", func(ctx context.Context) error { _, err := page.Overview(ctx, to, 30*time.Minute); return err })
 	whole("Alert page", func(ctx context.Context) error { _, err := page.Alert(ctx, to, fingerprint); return err })
 	whole("Trace page", func(ctx context.Context) error { _, err := page.Trace(ctx, id); return err })
+	// Copies of a day have its trace ids with the number of days in front.
+	oldest := s.days - 1
+	if database == small {
+		oldest = smallDays - 1
+	}
+	old := fmt.Sprintf("%02x%s", oldest, id[2:])
+	whole("Trace page, trace of the oldest day", func(ctx context.Context) error { _, err := page.Trace(ctx, old); return err })
+	now := to
+	rounds := func(name string, run func(ctx context.Context) error) {
+		out = append(out, query{group: groupRounds, name: name, run: run})
+	}
+	rounds("Rollup round with all tiers, nothing new", func(ctx context.Context) error {
+		now = now.Add(time.Second)
+		_, err := eager.Run(ctx, now)
+		return err
+	})
+	round := 0
+	rounds("Rollup round, a minute of new rows (with their insert)", func(ctx context.Context) error {
+		round++
+		for _, t := range schema.Tables() {
+			if !slices.Contains([]string{"operations_base", "requests_base", "attempts_base"}, t.Name) {
+				continue
+			}
+			// Further rows of the last minute, with ids of their own.
+			sql := fmt.Sprintf("INSERT INTO %s.%s (%s) SELECT %s FROM %s.%s WHERE %s AND startsWith(trace_id, '00')", database, t.Name, columnNames(t, "stored_at"),
+				strings.Replace(columnNames(t, "stored_at"), "trace_id", fmt.Sprintf("concat('f%d', substring(trace_id, 3))", round), 1), database, t.Name, window(t, s.to.Add(-time.Minute), s.to))
+			if err := conn.Exec(ctx, sql); err != nil {
+				return err
+			}
+		}
+		st, err := job.Run(ctx, to)
+		if err == nil && st.DirtyMinutes == 0 {
+			err = fmt.Errorf("nothing to roll up")
+		}
+		return err
+	})
 	return out, nil
 }
 

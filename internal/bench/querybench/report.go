@@ -115,8 +115,8 @@ func (d *db) sizes(ctx context.Context, database string) ([][]string, error) {
 func ratios(all []measured) (sum, worst float64, worstName string) {
 	var l, s time.Duration
 	for _, m := range all {
-		if m.group == groupMonth || m.group == groupWhole {
-			continue // the first reads data that only one dataset has, the second is sums of others
+		if m.group == groupMonth || m.group == groupWhole || m.group == groupRounds {
+			continue // the first reads data that only one dataset has, the others are sums and write
 		}
 		l, s = l+m.large.warm, s+m.small.warm
 		if m.small.warm >= floor && m.ratio() > worst {
@@ -138,7 +138,7 @@ func render(all []measured, sizes [][]string, s shape, o options, dropped bool) 
 		cache = "only the engine's caches dropped, since this was not run as root"
 	}
 	fmt.Fprintf(&b, "Warm is the median of %d runs, the datasets in turn; cold is one run with %s. CPU is the engine's processor time per warm run. Times are the caller's, with the answer decoded; read is what the engine read from tables, uncompressed.\n\n", o.runs, cache)
-	fmt.Fprintf(&b, "- Large over small, sum of all warm medians: %.2f.\n", sum)
+	fmt.Fprintf(&b, "- Large over small, sum of all warm medians (detector, pages, 24-hour panels): %.2f.\n", sum)
 	fmt.Fprintf(&b, "- Large over small, worst single query of those over %v: %.2f (%s).\n", floor, worst, worstName)
 	ratio := max(sum, worst)
 	fmt.Fprintf(&b, "- `query_50m_over_5m` is the larger of these: %.2f; the bar is 1.30.\n", ratio)
