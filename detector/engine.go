@@ -153,6 +153,7 @@ func (e *Engine) evaluate(ctx context.Context, now time.Time) (Round, error) {
 	round.Rollup = st
 	e.metrics.dirty.Add(ctx, int64(st.DirtyMinutes))
 	e.metrics.tooOld.Add(ctx, int64(st.TooOld))
+	e.metrics.backfill.Record(ctx, st.BackfillLeft.Seconds())
 	if st.ClockJumped {
 		e.metrics.clockJumps.Add(ctx, 1)
 	}

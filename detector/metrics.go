@@ -20,12 +20,13 @@ type metrics struct {
 	dirty         metric.Int64Counter
 	tooOld        metric.Int64Counter
 	clockJumps    metric.Int64Counter
+	backfill      metric.Float64Gauge
 	dropped       metric.Int64Counter
 	outbox        metric.Int64Gauge
 }
 
 func newMetrics(m metric.Meter) (*metrics, error) {
-	var errs [12]error
+	var errs [13]error
 	out := &metrics{}
 	out.evaluations, errs[0] = m.Int64Counter("driftline.detector.evaluations", metric.WithUnit("{evaluation}"), metric.WithDescription("Rounds, by result."))
 	out.duration, errs[1] = m.Float64Histogram("driftline.detector.evaluation.duration", metric.WithUnit("s"), metric.WithDescription("How long a round took."))
@@ -39,6 +40,7 @@ func newMetrics(m metric.Meter) (*metrics, error) {
 	out.dropped, errs[9] = m.Int64Counter("driftline.detector.slices.dropped", metric.WithUnit("{slice}"), metric.WithDescription("Slices not judged because there are more than max_slices."))
 	out.outbox, errs[10] = m.Int64Gauge("driftline.detector.outbox", metric.WithUnit("{notification}"), metric.WithDescription("Notifications that a notifier has not taken yet."))
 	out.clockJumps, errs[11] = m.Int64Counter("driftline.detector.rollup.clock_jumps", metric.WithUnit("{jump}"), metric.WithDescription("Times that ClickHouse's clock was found before what it had stored."))
+	out.backfill, errs[12] = m.Float64Gauge("driftline.detector.rollup.backfill_left", metric.WithUnit("s"), metric.WithDescription("How much of the past is left to fill in rollups that came with an upgrade."))
 	return out, errors.Join(errs[:]...)
 }
 

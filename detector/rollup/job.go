@@ -164,8 +164,14 @@ func (j *Job) Run(ctx context.Context, now time.Time) (Stats, error) {
 	if err != nil {
 		return st, err
 	}
-	err = j.backfill(ctx, now, &st)
-	return st, err
+	if err := j.backfill(ctx, now, &st); err != nil {
+		if ctx.Err() != nil {
+			return st, err
+		}
+		// The past can wait; what is judged now must not.
+		j.cfg.Logger.Warn("new rollups were not filled further; the next run tries again", "error", err)
+	}
+	return st, nil
 }
 
 // Rebuild rolls up everything anew, as if there had been no run before.
