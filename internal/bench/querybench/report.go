@@ -12,7 +12,7 @@ import (
 )
 
 // floor is the least warm median, on the small dataset, of a query whose own ratio counts:
-// below it the clock and the round trip are what is compared.
+// below it the round trip is what is compared.
 const floor = 10 * time.Millisecond
 
 type measured struct {
@@ -20,7 +20,9 @@ type measured struct {
 	large, small result
 }
 
-func (m measured) ratio() float64 { return float64(m.large.warm) / float64(m.small.warm) }
+// ratio compares the fastest runs: what else the machine does makes the greatest of many
+// ratios of medians large by itself.
+func (m measured) ratio() float64 { return float64(m.large.fastest) / float64(m.small.fastest) }
 
 // measure runs every query on both datasets and reports.
 func measure(ctx context.Context, d *db, s shape, o options, out io.Writer, progress func(string, ...any)) error {
@@ -139,7 +141,7 @@ func render(all []measured, sizes [][]string, s shape, o options, dropped bool) 
 	}
 	fmt.Fprintf(&b, "Warm is the median of %d runs, the datasets in turn; cold is one run with %s. CPU is the engine's processor time per warm run. Times are the caller's, with the answer decoded; read is what the engine read from tables, uncompressed.\n\n", o.runs, cache)
 	fmt.Fprintf(&b, "- Large over small, sum of all warm medians (detector, pages, 24-hour panels): %.2f.\n", sum)
-	fmt.Fprintf(&b, "- Large over small, worst single query of those over %v: %.2f (%s).\n", floor, worst, worstName)
+	fmt.Fprintf(&b, "- Large over small, worst single query, fastest warm run against fastest, of those that take over %v: %.2f (%s).\n", floor, worst, worstName)
 	ratio := max(sum, worst)
 	fmt.Fprintf(&b, "- `query_50m_over_5m` is the larger of these: %.2f; the bar is 1.30.\n", ratio)
 	var month uint64
@@ -166,7 +168,7 @@ func render(all []measured, sizes [][]string, s shape, o options, dropped bool) 
 	var rows [][]string
 	flush := func() {
 		if group != "" {
-			fmt.Fprintf(&b, "### %s\n\n%s\n", group, report.Table([]string{"Query", "Warm (ms)", "CPU (ms)", "Cold (ms)", "Rows read (thousand)", "Read (MB)", "Small, warm (ms)", "#Ratio"}, rows))
+			fmt.Fprintf(&b, "### %s\n\n%s\n", group, report.Table([]string{"Query", "Warm (ms)", "CPU (ms)", "Cold (ms)", "Rows read (thousand)", "Read (MB)", "Small, warm (ms)", "#Ratio of fastest"}, rows))
 		}
 		rows = nil
 	}
