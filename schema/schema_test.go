@@ -96,7 +96,7 @@ func TestDDLHoldsEveryCarriedField(t *testing.T) {
 			require.Equal(t, f.Column, columns[i].Name, "%s: column %d", table, i)
 			require.Contains(t, typeOf(t, f), columns[i].Type, "%s.%s", table, f.Column)
 		}
-		require.Equal(t, Column{Name: "ingested_at", Type: "DateTime64(3, 'UTC')", Codec: "Delta, ZSTD(1)"}, columns[len(fields)])
+		require.Equal(t, Column{Name: "ingested_at", Type: "DateTime64(3, 'UTC')", Codec: "ZSTD(1)"}, columns[len(fields)])
 		require.Equal(t, "now64(3)", columns[len(fields)+1].Default)
 	}
 }

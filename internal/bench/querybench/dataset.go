@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"driftline/detector/rollup"
 	"driftline/schema"
@@ -75,7 +76,8 @@ func (d *db) build(ctx context.Context, s shape, database string, progress func(
 			if eventTime(t) == "" || strings.HasPrefix(t.Name, "rollup_") {
 				continue
 			}
-			sql := fmt.Sprintf("INSERT INTO %s.%s (%s) SELECT %s FROM %s.%s WHERE %s", database, t.Name, columnNames(t, "stored_at"), columnNames(t, "stored_at"), seed, t.Name, window(t, hour, hour.Add(s.step)))
+			sql := fmt.Sprintf("INSERT INTO %s.%s (%s, stored_at) SELECT %s, toDateTime64(%d, 3) FROM %s.%s WHERE %s", database, t.Name, columnNames(t, "stored_at"), columnNames(t, "stored_at"),
+				hour.Add(s.step).Unix(), seed, t.Name, window(t, hour, hour.Add(s.step)))
 			if err := d.exec(ctx, sql); err != nil {
 				return err
 			}
@@ -91,16 +93,28 @@ func (d *db) build(ctx context.Context, s shape, database string, progress func(
 	}
 	progress("stored them hour by hour in %.1f s, of which %.1f s for rollups", time.Since(began).Seconds(), rollups.Seconds())
 	for k := 1; k < s.days; k++ {
+		group, groupCtx := errgroup.WithContext(ctx)
+		group.SetLimit(2)
 		for _, t := range schema.Tables() {
 			if t.TTLKey == "" || eventTime(t) == "" || k >= kept[t.TTLKey] || strings.HasSuffix(t.Name, "_1d_base") {
 				continue
 			}
-			if err := d.exec(ctx, shifted(t, database, s, k)); err != nil {
-				return err
-			}
+			group.Go(func() error { return d.exec(groupCtx, shifted(t, database, s, k)) })
+		}
+		if err := group.Wait(); err != nil {
+			return err
 		}
 		if k%5 == 0 || k == s.days-1 {
 			progress("copied %d of %d days after %.1f s", k, s.days-1, time.Since(began).Seconds())
+		}
+	}
+	// A job that starts looks at what was stored in the last hour, which must not be all of it.
+	for _, t := range schema.Tables() {
+		if strings.HasPrefix(t.Name, "rollup_") {
+			sql := fmt.Sprintf("ALTER TABLE %s.%s UPDATE stored_at = stored_at - toIntervalHour(3) WHERE minute >= toDateTime(%d, 'UTC') SETTINGS mutations_sync = 1", database, t.Name, s.from().Unix())
+			if err := d.exec(ctx, sql); err != nil {
+				return err
+			}
 		}
 	}
 	// A day of cells is no day of rows: midnight lies in the middle of the copied hours.
@@ -111,61 +125,6 @@ func (d *db) build(ctx context.Context, s shape, database string, progress func(
 		return err
 	}
 	return d.settle(ctx, s, database)
-}
-
-// upgrade brings kept data up to this binary's schema, with the job's own filling of new
-// tables.
-func (d *db) upgrade(ctx context.Context, s shape, progress func(string, ...any)) error {
-	if err := d.startLarge(ctx); err != nil {
-		return err
-	}
-	defer d.stop()
-	if os.Getenv("QB_FIX") != "" {
-		_ = d.exec(ctx, "DELETE FROM large.schema_migrations WHERE version = 2")
-	}
-	before, err := schema.ReadStatus(ctx, d.conn, schema.Options{Database: large})
-	if err != nil {
-		return err
-	}
-	if len(before.Pending) == 0 && os.Getenv("QB_FIX") == "" {
-		return nil
-	}
-	if err := d.migrate(ctx, large); err != nil {
-		return err
-	}
-	job, err := rollup.New(d.conn, rollup.Config{Database: large, HourEvery: time.Nanosecond, BackfillRows: 2_000_000})
-	if err != nil {
-		return err
-	}
-	for k := 1; k < s.days; k++ {
-		for _, t := range schema.Tables() {
-			if !strings.HasPrefix(t.Name, "rollup_") || strings.HasPrefix(t.Name, "rollup_operations") || strings.HasPrefix(t.Name, "rollup_requests") || strings.HasPrefix(t.Name, "rollup_attempts") || k >= kept[t.TTLKey] || strings.HasSuffix(t.Name, "_1d_base") {
-				continue
-			}
-			if k == 1 {
-				if err := d.exec(ctx, fmt.Sprintf("DELETE FROM %s.%s WHERE minute < toDateTime(%d)", large, t.Name, s.from().Unix())); err != nil {
-					return err
-				}
-			}
-			if err := d.exec(ctx, shifted(t, large, s, k)); err != nil {
-				return err
-			}
-		}
-	}
-	progress("copied")
-	if err := job.RollUpDays(ctx, s.to.AddDate(0, 0, -s.days), s.to); err != nil {
-		return err
-	}
-	progress("days")
-	_ = d.exec(ctx, "DELETE FROM large.detector_state_base WHERE key = 'rollup/backfill'")
-	_ = d.exec(ctx, "INSERT INTO large.detector_state_base (key, state, version) SELECT 'rollup/backfill', '{\"version\":2}', 1")
-	if err := d.settle(ctx, s, large); err != nil {
-		return err
-	}
-	if err := d.exec(ctx, "DROP DATABASE IF EXISTS "+small+" SYNC"); err != nil {
-		return err
-	}
-	return d.cut(ctx, s, large, small, smallDays)
 }
 
 func columnNames(t schema.Table, except string) string {

@@ -74,6 +74,8 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 		}
 		defer os.RemoveAll(temp)
 		o.dir = temp
+	} else if err := os.MkdirAll(o.dir, 0o700); err != nil {
+		return err
 	}
 	progress := func(format string, a ...any) { fmt.Fprintf(log, time.Now().Format("15:04:05 ")+format+"\n", a...) }
 	engineLog, err := os.Create(filepath.Join(o.dir, "engine.log"))
