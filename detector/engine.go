@@ -56,7 +56,19 @@ type Engine struct {
 	lastOK    time.Time
 	unsaved   []store.AlertRow
 	ready     atomic.Bool
+	failing   atomic.Pointer[failing]
 }
+
+// failing is a run of rounds that failed one after the other.
+type failing struct {
+	rounds int
+	since  time.Time
+	last   error
+}
+
+// failingRounds is how many rounds in a row must fail before the engine says that it does
+// not judge: a single one is tried again and loses nothing.
+const failingRounds = 3
 
 // Option changes how an engine is made.
 type Option func(*Engine) error
@@ -94,8 +106,17 @@ func New(cfg Config, st Store, roller Roller, notifiers []Notifier, clk clock.Cl
 	return e, nil
 }
 
-// Ready says whether the stored state has been loaded and a round has been run.
-func (e *Engine) Ready() bool { return e.ready.Load() }
+// Ready is nil while the engine judges. Otherwise it says why it does not: the first round
+// is not done, or the last rounds failed one after the other. It does not block.
+func (e *Engine) Ready() error {
+	if !e.ready.Load() {
+		return errors.New("the first evaluation has not finished")
+	}
+	if f := e.failing.Load(); f != nil && f.rounds >= failingRounds {
+		return fmt.Errorf("the last %d evaluations failed, the first of them at %s: %w", f.rounds, f.since.UTC().Format(time.RFC3339), f.last)
+	}
+	return nil
+}
 
 // Run evaluates each interval until ctx ends, and returns after the last round.
 func (e *Engine) Run(ctx context.Context) {
@@ -134,8 +155,18 @@ func (e *Engine) Evaluate(ctx context.Context, now time.Time) (Round, error) {
 	if err == nil {
 		e.lastOK = now
 		e.ready.Store(true)
-	} else if e.book != nil {
-		err = errors.Join(err, e.blind(ctx, now, &round))
+		e.failing.Store(nil)
+		// A receiver that is away is no blindness: its alerts wait in the outbox.
+		err = e.notify(ctx, now)
+	} else {
+		next := &failing{rounds: 1, since: now, last: err}
+		if before := e.failing.Load(); before != nil {
+			next.rounds, next.since = before.rounds+1, before.since
+		}
+		e.failing.Store(next)
+		if e.book != nil {
+			err = errors.Join(err, e.blind(ctx, now, &round))
+		}
 	}
 	e.metrics.round(ctx, time.Since(started), err)
 	if e.book != nil {
@@ -181,7 +212,7 @@ func (e *Engine) evaluate(ctx context.Context, now time.Time) (Round, error) {
 	if err := e.persist(ctx, now, dirty); err != nil {
 		return round, err
 	}
-	return round, e.notify(ctx, now)
+	return round, nil
 }
 
 // live moves the alerts on and reports whether the book changed.

@@ -39,7 +39,7 @@ func TestIncidentOnTheRealEngine(t *testing.T) {
 		require.NoError(t, err)
 		e, err := detector.New(detector.DefaultConfig(), st, job, []detector.Notifier{sink, other}, clock.NewManual(start))
 		require.NoError(t, err)
-		require.False(t, e.Ready())
+		require.ErrorContains(t, e.Ready(), "first evaluation")
 		return e
 	}
 	// insert stores minutes [from, to) at once, as of the end of the last.
@@ -76,8 +76,8 @@ func TestIncidentOnTheRealEngine(t *testing.T) {
 				require.ErrorContains(t, err, "receiver is down")
 			} else {
 				require.NoError(t, err)
-				require.True(t, e.Ready())
 			}
+			require.NoError(t, e.Ready(), "a receiver that is down does not keep the engine from judging")
 			changes = append(changes, r.Changes...)
 		}
 	}
@@ -159,6 +159,9 @@ func TestBlindnessIsItsOwnAlert(t *testing.T) {
 	require.ErrorContains(t, round(), "connection refused")
 	require.Error(t, round())
 	require.Empty(t, sink.got)
+	require.NoError(t, e.Ready(), "two failed rounds")
+	require.Error(t, round())
+	require.ErrorContains(t, e.Ready(), "the last 3 evaluations failed, the first of them at 2026-03-02T00:01:00Z: connection refused")
 	for range 30 {
 		require.Error(t, round())
 	}
@@ -167,6 +170,7 @@ func TestBlindnessIsItsOwnAlert(t *testing.T) {
 	st.err = nil
 	for range 14 {
 		require.NoError(t, round())
+		require.NoError(t, e.Ready())
 	}
 	require.Len(t, sink.news(), 2)
 	require.Equal(t, detector.Resolved, sink.news()[1].State)

@@ -42,7 +42,7 @@ func TestMetricsAndRun(t *testing.T) {
 	go func() { defer close(done); e.Run(ctx) }()
 	<-clk.registered
 	clk.Advance(time.Minute)
-	require.True(t, e.Ready())
+	require.NoError(t, e.Ready())
 	cancel()
 	<-done
 	var got metricdata.ResourceMetrics

@@ -216,10 +216,7 @@ func ready(e *detector.Engine, s *schemaWatch, o Options) error {
 	if err := s.problem(); err != nil {
 		return err
 	}
-	if !e.Ready() {
-		return errors.New("the first evaluation has not finished")
-	}
-	return nil
+	return e.Ready()
 }
 
 // Serve answers the UI until Close; it returns at once.

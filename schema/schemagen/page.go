@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"driftline/schema"
@@ -126,10 +127,14 @@ func writeTable(b *strings.Builder, t schema.Table, comments map[string]string) 
 		}
 	}
 	b.WriteString("\n| column | type | codec | meaning |\n| --- | --- | --- | --- |\n")
+	short := putBack(t.Name)
 	for _, c := range t.Columns {
 		text := comments[c.Name]
 		if _, carried := comments[c.Name]; !carried {
 			text = extra[c.Name]
+		}
+		if note := short[c.Name]; note != "" {
+			text = strings.TrimSpace(text + " " + note)
 		}
 		codec := ""
 		if c.Codec != "" {
@@ -138,4 +143,27 @@ func writeTable(b *strings.Builder, t schema.Table, comments map[string]string) 
 		fmt.Fprintf(b, "| `%s` | `%s` | %s | %s |\n", c.Name, c.Type, codec, text)
 	}
 	b.WriteString("\n")
+}
+
+var (
+	sameLength  = regexp.MustCompile("if\\((\\w+) = -1, (?:ifNull\\()?(\\w+)")
+	sameInstant = regexp.MustCompile("if\\(toUnixTimestamp64Nano\\((\\w+)\\) = 0, (\\w+) - toIntervalNanosecond\\((\\w+)\\)")
+)
+
+// putBack says of each column of a base table that is stored in short how to read it, by
+// what the table's view makes of it.
+func putBack(base string) map[string]string {
+	out := map[string]string{}
+	for _, v := range schema.Views() {
+		if v.Name+"_base" != base {
+			continue
+		}
+		for _, m := range sameLength.FindAllStringSubmatch(v.Select, -1) {
+			out[m[1]] = fmt.Sprintf("In this table -1 stands for the value of `%s`; the view `%s` puts it back.", m[2], v.Name)
+		}
+		for _, m := range sameInstant.FindAllStringSubmatch(v.Select, -1) {
+			out[m[1]] = fmt.Sprintf("In this table 1970-01-01 stands for `%s` - `%s`; the view `%s` puts it back.", m[2], m[3], v.Name)
+		}
+	}
+	return out
 }
