@@ -6,7 +6,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X driftline/internal/version.Version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench-storage libchdb generate dashboards lint clean
+.PHONY: help build demo test bench bench-storage libchdb generate dashboards lint clean
 
 help: ## Show the targets.
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ demo: libchdb ## Build, play an incident in compressed time, leave the UI up.
 
 test: build ## Run every test (needs prometheus-alertmanager, chromium, node, python3).
 	@scripts/test.sh
+
+bench: ## Measure the processor beside contrib's groupbytrace; write docs/benchmarks.md.
+	$(GO) run ./internal/bench/processorbench -out docs/benchmarks.md
 
 bench-storage: libchdb ## Measure storage: exporter beside contrib's, bytes, queries; write docs/benchmarks.md.
 	$(GO) run ./internal/bench/exporterbench -out docs/benchmarks.md -capacity docs/capacity.md
