@@ -12,7 +12,7 @@ import (
 
 func at(d time.Duration) time.Time { return start.Add(d) }
 
-func TestChildAfterItsRootIsIncludedSoon(t *testing.T) {
+func TestC41_ChildAfterItsRootIsIncludedSoon(t *testing.T) {
 	b := New[int](testSettings())
 	require.Empty(t, b.Add(span(1, 1, "root", 0, 3*time.Second), 0, 100, at(3100*time.Millisecond)))
 	require.Empty(t, b.Add(span(1, 2, "chat", 0, time.Second), 1, 100, at(4*time.Second)))
@@ -217,7 +217,7 @@ func TestRememberedTracesGiveWayFirst(t *testing.T) {
 }
 
 // C42: a flood of traces that never get a root.
-func TestFloodOfRootlessTraces(t *testing.T) {
+func TestC42_FloodOfRootlessTraces(t *testing.T) {
 	set := testSettings()
 	set.MaxTraces, set.MaxForgotten = 20_000, 100_000
 	set.CheckpointInterval = time.Hour // so that each trace is evicted with its span unsent
@@ -267,7 +267,7 @@ func TestForgottenIsBounded(t *testing.T) {
 }
 
 // C46: names without end.
-func TestLabelValuesAreBounded(t *testing.T) {
+func TestC46_LabelValuesAreBounded(t *testing.T) {
 	set := testSettings()
 	set.MaxLabelValues, set.MaxSpansPerTrace = 100, 100_000
 	b := New[int](set)

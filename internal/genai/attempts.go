@@ -46,7 +46,7 @@ func (a *analysis) countAttempts(o *op, last *node) {
 	if v, ok := last.f.num(slotAttempt); ok && v >= 1 && v < maxAttempts {
 		stated, byAttribute = uint32(v), true
 	}
-	if v, ok := last.f.num(slotRetryCount); ok && v < maxAttempts && uint32(v)+1 > stated {
+	if v, ok := last.retryCount(); ok && uint32(v)+1 > stated {
 		stated, byAttribute = uint32(v)+1, true
 	}
 	a.numberTries(o, o.top, stated)
@@ -104,13 +104,14 @@ func (a *analysis) numberTries(o *op, level []int32, stated uint32) {
 }
 
 // ordinal is the attempt's number from 1 as the span itself states it. A resend count
-// restarts with each call of an HTTP client, so it is believed only without a header.
+// restarts with each call of an HTTP client, so it is believed only without a header;
+// it counts redirects and challenges, which are no attempts.
 func (n *node) ordinal() (uint32, bool) {
-	if v, ok := n.f.num(slotRetryCount); ok && v < maxAttempts {
+	if v, ok := n.retryCount(); ok {
 		return uint32(v) + 1, true
 	}
-	if v, ok := n.f.num(slotResend); ok && v < maxAttempts {
-		return uint32(v) + 1, true
+	if v, ok := n.f.num(slotResend); ok && v < maxAttempts && uint32(v) > n.asides {
+		return uint32(v) - n.asides + 1, true
 	}
 	return 0, false
 }

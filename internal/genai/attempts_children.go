@@ -46,7 +46,7 @@ func (a *analysis) candidates(i int32) []int32 {
 
 // settle decides which of several candidates are tries of one call.
 func (a *analysis) settle(i int32, found []int32) []int32 {
-	if len(found) == 0 {
+	if found = a.withoutAsides(found); len(found) == 0 {
 		return nil
 	}
 	if a.isLayer(found) {
@@ -62,6 +62,28 @@ func (a *analysis) settle(i int32, found []int32) []int32 {
 	}
 	slices.Sort(flat)
 	return a.httpTries(flat, &a.nodes[i])
+}
+
+// withoutAsides drops the server spans of requests that were sent elsewhere or asked for
+// credentials, and that another one followed.
+func (a *analysis) withoutAsides(found []int32) []int32 {
+	drop := func(k int) bool {
+		n := &a.nodes[found[k]]
+		return k < len(found)-1 && n.class == classHTTPServer && n.aside()
+	}
+	for k := range found {
+		if !drop(k) {
+			continue
+		}
+		var out []int32
+		for k := range found {
+			if !drop(k) {
+				out = append(out, found[k])
+			}
+		}
+		return out
+	}
+	return found
 }
 
 // leaves lists the HTTP client spans at or below k.
@@ -116,60 +138,6 @@ func (a *analysis) gaveUp(i int32, depth int) bool {
 	return len(inner) > 0 && a.gaveUp(inner[len(inner)-1], depth-1)
 }
 
-// httpTries picks the tries of one call among HTTP client spans by start: the last one,
-// and those before it that failed or that its resend number counts. Others fetch
-// tokens, follow redirects or upload files. A tool may make many calls, so its tries
-// must go to one place, and several calls without a failure prove nothing.
-func (a *analysis) httpTries(found []int32, caller *node) []int32 {
-	if len(found) < 2 {
-		return found
-	}
-	tool := caller.class == classTool
-	last := &a.nodes[found[len(found)-1]]
-	place := last.place()
-	_, counted := last.ordinal()
-	var out []int32
-	for _, k := range found[:len(found)-1] {
-		n := &a.nodes[k]
-		same := n.place() == place
-		if same && n.unanswered(last) && (last.status != 0 || caller.failed() || counted) {
-			n.errClass = rows.ClassTimeout
-		}
-		switch {
-		case n.f.str(slotHTTPMethod) != last.f.str(slotHTTPMethod), n.Name != last.Name && n.f.str(slotHTTPMethod) == "":
-		case tool && !same:
-		case n.failed() && retryable(n.errClass) || n.failed() && same && counted:
-			out = append(out, k)
-		case counted && same && (n.status == 0 || n.status >= 400):
-			out = append(out, k)
-		}
-	}
-	if tool && len(out) == 0 {
-		return nil
-	}
-	return append(out, found[len(found)-1])
-}
-
-// unanswered says whether an HTTP request got no status before next was sent, though
-// no error was noted either: its client gave up waiting. Node's fetch leaves such spans
-// when a timeout aborts it; a broken connection leaves an error.
-func (n *node) unanswered(next *node) bool {
-	return n.class == classHTTPClient && n.f.has(slotHTTPMethod) && n.status == 0 && n.errClass == "" &&
-		n.Status == StatusUnset && n.end <= next.start+chainSlack
-}
-
-// place is where an HTTP request went, without its query.
-func (n *node) place() string {
-	u := n.f.str(slotURL)
-	for i := range len(u) {
-		if u[i] == '?' || u[i] == '#' {
-			u = u[:i]
-			break
-		}
-	}
-	return n.f.str(slotServer) + " " + u
-}
-
 // addLevel adds spans as tries below parent (-1 for the outermost) and looks below them.
 func (a *analysis) addLevel(o *op, level []int32, parent int32) {
 	resent := false
@@ -188,7 +156,7 @@ func (a *analysis) addLevel(o *op, level []int32, parent int32) {
 			if resent || nested && o.tries[parent].parent >= 0 {
 				layer = rows.LayerTransport
 			}
-		case nested:
+		case nested, n.isAttempt():
 			layer = rows.LayerSDK
 		default:
 			layer = rows.LayerFramework

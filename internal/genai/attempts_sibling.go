@@ -49,6 +49,9 @@ const (
 	chainSlack = ms
 	// maxTails bounds how many parallel failed tries of one kind wait for a successor.
 	maxTails = 32
+	// maxBackoff is the longest gap that is taken for a wait between tries; loops are known
+	// to wait up to 4 minutes. What comes later, under a parent that lives long, is asked anew.
+	maxBackoff = 300 * sec
 	// maxBetween bounds how far back siblings are searched for work in between.
 	maxBetween = 32
 )
@@ -74,6 +77,9 @@ func (a *analysis) follows(p, n *node, before []int32, key chainKey, in int32) b
 	if pc, nc := p.f.str(slotToolCall), n.f.str(slotToolCall); n.class == classTool && pc != "" && nc != "" && pc != nc && !strings.HasPrefix(nc, "<") {
 		return false // the model asked for the tool again
 	}
+	if in < 0 && (n.startsAnew(p) || n.start-p.end > maxBackoff) {
+		return false
+	}
 	steps := 0
 	for k := len(before) - 1; k >= 0; k-- {
 		b := &a.nodes[before[k]]
@@ -88,6 +94,17 @@ func (a *analysis) follows(p, n *node, before []int32, key chainKey, in int32) b
 		}
 	}
 	return true
+}
+
+// startsAnew says whether n's own number makes it the first try of another call: numbers
+// of one call rise, whether they count tries or say which try this is.
+func (n *node) startsAnew(p *node) bool {
+	v, ok := n.f.num(slotAttempt)
+	if !ok || v < 1 {
+		return false
+	}
+	before, known := p.f.num(slotAttempt)
+	return v == 1 || known && before >= v
 }
 
 // linkSiblings chains operations under one parent span, seen or not.

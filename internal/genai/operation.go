@@ -107,13 +107,19 @@ func (a *analysis) buildOperations() {
 func (a *analysis) markTries() {
 	for k := len(a.order) - 1; k >= 0; k-- {
 		n := &a.nodes[a.order[k]]
-		if n.class == classHTTPClient || n.class == classHTTPServer || n.absorbed >= 0 {
+		if n.class == classHTTPClient || n.class == classHTTPServer || n.absorbed >= 0 || n.isAttempt() {
 			n.hasTry = true
 		}
 		if n.hasTry && n.parent >= 0 && !(n.class.operation() && n.absorbed < 0) {
 			a.nodes[n.parent].hasTry = true
 		}
 	}
+}
+
+// isAttempt knows the spans by which some mark each try of a call, where others write
+// an event of that name.
+func (n *node) isAttempt() bool {
+	return n.class == classPlain && n.Name == "gen_ai.request.attempt"
 }
 
 // markDead finds the operations inside a failed try of an agent or tool around them:

@@ -35,6 +35,7 @@ type node struct {
 	errClass   string
 	errType    string
 	status     int
+	asides     uint32 // redirects and challenges before this HTTP request, of the same call
 }
 
 func (n *node) failed() bool { return n.errClass != "" }
