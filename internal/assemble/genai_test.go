@@ -91,7 +91,7 @@ func TestOrderDoesNotMatterForRealTraces(t *testing.T) {
 }
 
 // C40: retries whose backoff outlasts the wait. C47: everything once more.
-func TestLateAttemptsEndInOneOperation(t *testing.T) {
+func TestC40_LateAttemptsEndInOneOperation(t *testing.T) {
 	b := New[int](realSettings())
 	store := table{}
 	now := start
