@@ -26,6 +26,8 @@ type Trace struct {
 
 // Options are the settings of an analysis that a user can change.
 type Options struct {
+	// Dialects are what spans are read by; nil for the built-in ones.
+	Dialects *Dialects
 	// Attributes are the keys copied to the rows' attributes map, at most 8.
 	Attributes []string
 	// MaxAttributeLength bounds each copied value, in bytes.

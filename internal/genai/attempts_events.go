@@ -7,8 +7,8 @@ import (
 	"driftline/internal/rows"
 )
 
-// eventTries reads tries from a span's events: `gen_ai.retry` marks where one failed
-// and how long the loop then waits; `gen_ai.request.attempt` marks each try's start, or
+// eventTries reads tries from a span's events: some (`gen_ai.retry`) mark where one failed
+// and how long the loop then waits, others (`gen_ai.request.attempt`) each try's start, or
 // its end where the first mark is nearer to the span's end than the last to its start.
 func eventTries(n *node) []try {
 	var retries, marks []*Event
@@ -17,10 +17,10 @@ func eventTries(n *node) []try {
 		if e.Time < n.start || e.Time > n.end {
 			continue
 		}
-		switch e.Name {
-		case "gen_ai.retry", "retry", "driftline.retry":
+		switch says, _ := n.set.eventSays(e.Name); says {
+		case chunkRetry:
 			retries = append(retries, e)
-		case "gen_ai.request.attempt":
+		case chunkAttempt:
 			marks = append(marks, e)
 		}
 	}
@@ -51,7 +51,7 @@ func retryTries(n *node, events []*Event) []try {
 	at := n.start
 	for _, e := range byTime(events) {
 		var f facts
-		f.read(e.Attrs, nil)
+		f.read(n.set, e.Attrs, nil)
 		out = append(out, try{node: -1, parent: -1, start: at, end: max(e.Time, at), errClass: eventClass(&f), layer: rows.LayerSDK, source: rows.SourceEvent})
 		wait, _ := f.positive(slotBackoff)
 		at = min(max(at, e.Time)+wait, n.end)
@@ -74,7 +74,7 @@ func markTries(n *node, events []*Event) []try {
 			}
 		}
 		var f facts
-		f.read(e.Attrs, nil)
+		f.read(n.set, e.Attrs, nil)
 		class := eventClass(&f)
 		if i == len(events)-1 {
 			class = ""

@@ -76,8 +76,7 @@ func (a *analysis) readDeadlines() {
 // restated says whether a span's budget is the request's by the name of its key, which
 // some copy to every span. It starts no new clock.
 func (a *analysis) restated(f *facts) bool {
-	rank, _ := f.by(slotBudget)
-	return rank <= requestBudgetRank
+	return f.rank(slotBudget) <= requestBudgetRank
 }
 
 // outerDeadline is the deadline around an operation.
@@ -145,15 +144,15 @@ func (a *analysis) perceived(i int32) {
 	for k := range n.Events {
 		e := &n.Events[k]
 		for j := range e.Attrs {
-			known, ok := keyTable[e.Attrs[j].Key]
-			if !ok && a.extra != nil {
-				known.field, ok = a.extra[e.Attrs[j].Key]
+			known, ok := a.set.keys[e.Attrs[j].Key]
+			if !ok {
+				known, ok = a.extra[e.Attrs[j].Key]
 			}
 			if !ok || known.slot != slotPerceived {
 				continue
 			}
 			var f facts
-			f.read(e.Attrs, a.extra)
+			f.read(a.set, e.Attrs, a.extra)
 			if p, ok := f.dur(slotPerceived); ok {
 				a.statedPoint(n, p, min(max(e.Time, 0), maxTime))
 			}

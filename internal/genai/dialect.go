@@ -23,91 +23,102 @@ const (
 // operation says whether spans of this class can be an operation.
 func (c class) operation() bool { return c >= classModel && c <= classAgent }
 
-// Dialects by which a span betrays itself; the lowest bit that is set names it.
-const (
-	seenClaudeCode keySet = 1 << iota
-	seenVercel
-	seenOpenInference
-	seenLangfuse
-	seenLiteLLM
-	seenADK
-	seenStrands
-	seenPydantic
-	seenOpenLLMetry
-	seenMCP
-	seenOTel
-)
-
-var dialectNames = []struct {
-	bit  keySet
-	name string
-}{
-	{seenClaudeCode, "claude_code"}, {seenVercel, "vercel"}, {seenOpenInference, "openinference"},
-	{seenLangfuse, "langfuse"}, {seenLiteLLM, "litellm"}, {seenADK, "adk"}, {seenStrands, "strands"},
-	{seenPydantic, "pydantic_ai"}, {seenOpenLLMetry, "openllmetry"}, {seenMCP, "mcp"}, {seenOTel, "otel"},
-}
-
-func (s keySet) name() string {
-	for _, d := range dialectNames {
-		if s&d.bit != 0 {
-			return d.name
-		}
-	}
-	return ""
-}
-
-var keyPrefixes = []struct {
-	prefix string
-	bit    keySet
-}{
-	{"gen_ai.usage.cache_read_input_tokens", seenOpenLLMetry}, {"gen_ai.is_streaming", seenOpenLLMetry},
-	{"gen_ai.openai.api_base", seenOpenLLMetry}, {"gen_ai.", seenOTel}, {"mcp.", seenMCP}, {"ai.", seenVercel},
-	{"openinference.", seenOpenInference}, {"llm.token_count.", seenOpenInference}, {"llm.model_name", seenOpenInference},
-	{"llm.provider", seenOpenInference}, {"llm.system", seenOpenInference}, {"traceloop.", seenOpenLLMetry},
-	{"llm.request.type", seenOpenLLMetry}, {"llm.is_streaming", seenOpenLLMetry}, {"llm.usage.", seenOpenLLMetry},
-	{"langfuse.", seenLangfuse}, {"litellm.", seenLiteLLM}, {"gcp.vertex.agent.", seenADK}, {"ttft_ms", seenClaudeCode},
-}
-
-func dialectOfKey(key string) keySet {
-	for _, p := range keyPrefixes {
-		if strings.HasPrefix(key, p.prefix) {
-			return p.bit
-		}
-	}
-	return 0
-}
-
-// scopePrefixes name the dialects that hide behind standard keys.
-var scopePrefixes = []struct {
-	prefix string
-	bit    keySet
-}{
-	{"pydantic-ai", seenPydantic}, {"strands", seenStrands}, {"gcp.vertex.agent", seenADK},
-	{"com.anthropic.claude_code", seenClaudeCode}, {"litellm", seenLiteLLM}, {"langfuse", seenLangfuse},
-	{"openinference.", seenOpenInference}, {"@arizeai/openinference", seenOpenInference}, {"@traceloop/", seenOpenLLMetry},
-}
-
 // verdict is a span's class and, for operations, its kind (a rows.Kind constant).
 type verdict struct {
 	class class
 	kind  string
 }
 
-// classify tells what the span is. f.seen is completed with what scope and name betray.
-func classify(s *Span, f *facts) verdict {
-	for _, p := range scopePrefixes {
-		if strings.HasPrefix(s.Scope, p.prefix) {
-			f.seen |= p.bit
+// classify tells what the span is, by the rule that decided it, if one did. f.seen is
+// completed with what scope, provider and name betray.
+func (d *Dialects) classify(s *Span, f *facts) (verdict, *rule) {
+	if s.Scope != "" {
+		for i := range d.scopes {
+			if d.scopes[i].match(s.Scope) {
+				f.seen |= d.scopes[i].bit
+			}
 		}
 	}
-	for _, try := range [...]func(*Span, *facts) (verdict, bool){
-		classifyOther, classifyVercel, classifyOTel, classifyOpenInference, classifyOpenLLMetry, classifyByModel, classifyTransport,
-	} {
-		if v, ok := try(s, f); ok {
-			return v
+	if f.has(slotProvider) {
+		f.seen |= d.providers[f.str(slotProvider)]
+	}
+	if s.Kind == KindClient && (f.has(slotResend) || f.has(slotRetryCount) || f.has(slotHTTPMethod)) && !f.has(slotOperation) && !f.has(slotOIKind) && !f.has(slotLLMType) {
+		return verdict{classHTTPClient, rows.KindHTTP}, nil
+	}
+	for i := range d.steps {
+		if r := d.steps[i].find(s, f); r != nil {
+			f.seen |= r.bit
+			return r.verdict, r
 		}
 	}
-	return verdict{}
+	if v, ok := classifyByModel(s, f); ok {
+		return v, nil
+	}
+	return classifyTransport(s, f), nil
+}
+
+// find is the rule of the step that fits the span, nil for none.
+func (st *step) find(s *Span, f *facts) *rule {
+	var word string
+	switch st.of {
+	case ofName:
+		word = s.Name
+	case ofFirstWord:
+		word = firstWord(s.Name)
+	default:
+		switch {
+		case f.has(st.of):
+			word = f.str(st.of)
+		case st.orWord:
+			word = firstWord(s.Name)
+		}
+	}
+	if word == "" {
+		return nil
+	}
+	if st.ignoreCase {
+		word = strings.ToLower(word)
+	}
+	for _, r := range st.exact[word] {
+		if r.fits(s, f) {
+			return r.decided()
+		}
+	}
+	for i := range st.globs {
+		if g := &st.globs[i]; g.match(word) && g.rule.fits(s, f) {
+			return g.rule.decided()
+		}
+	}
+	return nil
+}
+
+func firstWord(name string) string {
+	word, _, _ := strings.Cut(name, " ")
+	return word
+}
+
+func (r *rule) decided() *rule {
+	if r.undecided {
+		return nil
+	}
+	return r
+}
+
+func (r *rule) fits(s *Span, f *facts) bool {
+	if r.seen != 0 && f.seen&r.seen == 0 || r.instant && s.End > s.Start {
+		return false
+	}
+	for _, m := range r.with {
+		if !f.has(m) {
+			return false
+		}
+	}
+	for _, m := range r.without {
+		if f.has(m) {
+			return false
+		}
+	}
+	return !r.notHTTP || !isHTTPMethod(s.Name) && !strings.HasPrefix(s.Name, "HTTP ")
 }
 
 // classifyByModel takes a model's name beside usage or a provider as a weak sign of a
@@ -125,17 +136,17 @@ func classifyByModel(s *Span, f *facts) (verdict, bool) {
 }
 
 // classifyTransport knows HTTP and RPC spans, and the spans of getting a connection.
-func classifyTransport(s *Span, f *facts) (verdict, bool) {
+func classifyTransport(s *Span, f *facts) verdict {
 	wire := f.has(slotHTTPMethod) || f.has(slotRPC) || f.has(slotResend) || isHTTPMethod(s.Name) || f.has(slotHTTPStatus)
 	switch {
 	case wire && s.Kind == KindClient:
-		return verdict{classHTTPClient, rows.KindHTTP}, true
+		return verdict{classHTTPClient, rows.KindHTTP}
 	case s.Kind == KindServer:
-		return verdict{classHTTPServer, rows.KindHTTP}, true
+		return verdict{classHTTPServer, rows.KindHTTP}
 	case netSpan(s.Name) != netNone:
-		return verdict{classNet, ""}, true
+		return verdict{classNet, ""}
 	}
-	return verdict{}, false
+	return verdict{}
 }
 
 func isHTTPMethod(name string) bool {
@@ -173,9 +184,13 @@ func netSpan(name string) netPart {
 }
 
 // IsGenAI says whether s is a model call, a tool call, a retrieval, an agent or a
-// workflow in any dialect. It looks at s alone.
-func IsGenAI(s *Span) bool {
+// workflow in any of the dialects. It looks at s alone.
+func (d *Dialects) IsGenAI(s *Span) bool {
 	var f facts
-	f.read(s.Attrs, nil)
-	return classify(s, &f).class.operation()
+	f.read(d, s.Attrs, nil)
+	v, _ := d.classify(s, &f)
+	return v.class.operation()
 }
+
+// IsGenAI is Dialects.IsGenAI for the built-in dialects.
+func IsGenAI(s *Span) bool { return defaultDialects().IsGenAI(s) }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"driftline/internal/genai/dialects"
 	"driftline/internal/rows"
 )
 
@@ -234,8 +235,8 @@ func TestWantedNeverKeepsContent(t *testing.T) {
 	if Wanted("tenant.tier", nil) || !Wanted("gen_ai.request.model", nil) {
 		t.Error("without options only the built-in keys are kept")
 	}
-	for k := range keyTable {
-		if carriesContent(k) && !strings.HasPrefix(k, "gen_ai.usage.") && !strings.Contains(k, "oken") && k != "langfuse.observation.completion_start_time" {
+	for k := range defaultDialects().keys {
+		if dialects.CarriesContent(k) && !strings.HasPrefix(k, "gen_ai.usage.") && !strings.Contains(k, "oken") && k != "langfuse.observation.completion_start_time" {
 			t.Errorf("the built-in key %s looks like content", k)
 		}
 	}

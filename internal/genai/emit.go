@@ -1,6 +1,7 @@
 package genai
 
 import (
+	"driftline/internal/genai/dialects"
 	"driftline/internal/rows"
 )
 
@@ -102,7 +103,7 @@ func (a *analysis) attributes(n *node) map[string]string {
 	}
 	var out map[string]string
 	for _, k := range keys {
-		if carriesContent(k) {
+		if dialects.CarriesContent(k) {
 			continue
 		}
 		for i := range n.Attrs {

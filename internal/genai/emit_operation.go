@@ -14,7 +14,7 @@ func (a *analysis) operationRow(r *rows.Operation, o *op, id int32, step uint32)
 		OperationID: first.SpanID,
 		RequestID:   a.requestID(o.request),
 		Target:      clip(a.textOf(o, slotModel, last), maxName),
-		Dialect:     last.f.seen.name(),
+		Dialect:     a.set.name(last.f.seen),
 		Stream:      o.tok.stream,
 		Segments:    o.ownPath.columns(),
 		StepIndex:   step,

@@ -37,14 +37,14 @@ func (a *analysis) fold() {
 	a.sub = nil
 }
 
-// demoteWrappers makes Claude Code's tool span, which includes waiting for the user,
-// structure where its execution has a span of its own.
+// demoteWrappers makes a span structure where one below it says the same more exactly:
+// Claude Code's tool span includes waiting for the user, its execution does not.
 func (a *analysis) demoteWrappers() {
 	for i := range a.nodes {
 		n := &a.nodes[i]
-		if n.parent >= 0 && n.Name == "claude_code.tool.execution" {
+		if n.parent >= 0 && n.rule != nil && n.rule.replaces != "" {
 			p := &a.nodes[n.parent]
-			if p.Name == "claude_code.tool" {
+			if p.Name == n.rule.replaces {
 				p.class, p.kind = classPlain, ""
 				if !n.f.has(slotTool) {
 					n.f.set(slotTool, &p.f)
@@ -114,7 +114,7 @@ func (n *node) target() string {
 		if s := n.f.str(slotTool); s != "" {
 			return s
 		}
-		return afterWord(n.Name, "execute_tool ", "tools/call ", "running tool: ", "")
+		return subject(n.Name, n.set.tools)
 	case classAgent:
 		return n.agentName()
 	}
@@ -135,13 +135,14 @@ func (n *node) agentName() string {
 			return name
 		}
 	}
-	return afterWord(n.Name, "invoke_agent ", "create_agent ", "invoke_workflow ", "")
+	return subject(n.Name, n.set.agents)
 }
 
-func afterWord(name string, prefixes ...string) string {
-	for _, p := range prefixes {
-		if len(name) > len(p) && name[:len(p)] == p {
-			return name[len(p):]
+// subject is what a span's name says of the tool or agent, else the whole name.
+func subject(name string, patterns []glob) string {
+	for i := range patterns {
+		if rest, ok := patterns[i].rest(name); ok {
+			return rest
 		}
 	}
 	return name

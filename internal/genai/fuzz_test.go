@@ -12,8 +12,8 @@ import (
 
 // spansOf makes spans of arbitrary bytes: any times, parents, attributes and events.
 func spansOf(data []byte) []Span {
-	keys := make([]string, 0, len(keyTable))
-	for k := range keyTable {
+	keys := make([]string, 0, len(defaultDialects().keys))
+	for k := range defaultDialects().keys {
 		keys = append(keys, k)
 	}
 	sort.Strings(keys)

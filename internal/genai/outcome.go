@@ -14,8 +14,8 @@ func (n *node) readError() {
 	if n.errType == "" && failed {
 		n.errType = clip(n.exceptionType(), maxErrorType)
 	}
-	if v := n.f.val(slotSuccess); v != nil && n.f.seen&seenClaudeCode != 0 {
-		if ok, known := v.AsBool(); known && !ok {
+	if n.f.holds(slotSuccess) {
+		if ok, known := n.f.val(slotSuccess).AsBool(); known && !ok {
 			failed = true
 		}
 	}

@@ -16,7 +16,7 @@ const maxSampleWeight = 1e6
 // samplers state their rate. Nonsense counts as 1.
 func SampleWeight(s *Span) float64 {
 	var f facts
-	f.read(s.Attrs, nil)
+	f.read(defaultDialects(), s.Attrs, nil)
 	return sampleWeight(s.TraceState, &f)
 }
 

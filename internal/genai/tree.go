@@ -17,7 +17,9 @@ const skewTolerance = ms
 // node is a span in its tree.
 type node struct {
 	*Span
+	set        *Dialects
 	f          facts
+	rule       *rule // that decided the class; nil for none
 	class      class
 	kind       string
 	start, end int64
@@ -54,7 +56,8 @@ type analysis struct {
 	skewed int
 	sub    [][]int32  // children of an operation class, by nearest ancestor
 	eff    []deadline // each operation's effective deadline
-	extra  map[string]field
+	extra  map[string]*known
+	set    *Dialects
 	pieces []piece           // room for all operations' pieces
 	walked []block           // the walk's stack of blocks
 	inner  map[int32][]int32 // spans that an operation's span absorbed, outer first
@@ -65,7 +68,7 @@ func (a *analysis) kids(i int32) []int32 { return a.kidOf[a.kidAt[i]:a.kidAt[i+1
 // newAnalysis removes duplicates, orders the spans, reads their facts and builds the
 // tree. Its result does not depend on the order of t.Spans.
 func newAnalysis(t *Trace, opt *Options) *analysis {
-	a := &analysis{t: t, opt: opt, extra: opt.extraKeys()}
+	a := &analysis{t: t, opt: opt, extra: opt.extraKeys(), set: opt.set()}
 	spans := distinct(t.Spans)
 	a.nodes = make([]node, len(spans))
 	total := 0
@@ -76,7 +79,7 @@ func newAnalysis(t *Trace, opt *Options) *analysis {
 	a.byID = make(map[string]int32, len(spans))
 	for i, s := range spans {
 		n := &a.nodes[i]
-		n.Span = s
+		n.Span, n.set = s, a.set
 		n.start = min(max(s.Start, 0), maxTime)
 		n.end = min(max(s.End, 0), maxTime)
 		if n.end < n.start {
@@ -87,9 +90,10 @@ func newAnalysis(t *Trace, opt *Options) *analysis {
 		n.parent, n.opParent, n.op, n.req, n.absorbed, n.next, n.prev = -1, -1, -1, -1, -1, -1, -1
 		from := len(arena)
 		n.f.list = arena[from:from:min(from+len(s.Attrs), total)]
-		n.f.read(s.Attrs, a.extra)
+		n.f.read(a.set, s.Attrs, a.extra)
 		arena = arena[:from+len(n.f.list)]
-		v := classify(s, &n.f)
+		var v verdict
+		v, n.rule = a.set.classify(s, &n.f)
 		n.class, n.kind = v.class, v.kind
 		n.readError()
 		a.byID[s.SpanID] = int32(i)

@@ -100,7 +100,7 @@ func (a *analysis) readTokenTimes(o *op) {
 		tt.state = rows.TTFTSuspect
 		return
 	}
-	if tt.stream == rows.StreamUnknown && flagged && n.f.seen.name() == "otel" {
+	if tt.stream == rows.StreamUnknown && flagged && a.set.marks(n.f.seen) {
 		tt.conflict = true // this dialect marks streamed calls, and did not
 	}
 	tt.stream = rows.StreamYes
@@ -162,13 +162,9 @@ func streamFlag(sources []*node) string {
 				flag = rows.StreamNo
 			}
 		}
-		id, _, _ := strings.Cut(n.Name, " ") // a function's name may follow
-		if v := n.f.str(slotVercelOp); v != "" {
-			id = v
-		}
-		if strings.HasSuffix(id, ".doStream") {
+		if n.rule != nil && n.rule.streamed == rows.StreamYes {
 			return rows.StreamYes
-		} else if strings.HasSuffix(id, ".doGenerate") {
+		} else if n.rule != nil && n.rule.streamed == rows.StreamNo {
 			flag = rows.StreamNo
 		}
 	}
@@ -192,8 +188,7 @@ func (a *analysis) statedFirst(o *op, sources []*node) (at int64, server, flagge
 		if x >= 0 && at < 0 {
 			at, server = x, n.Kind == KindServer && n.end >= x
 			if n.f.has(slotTTFT) {
-				rank, _ := n.f.by(slotTTFT)
-				flagged = rank == 0
+				flagged = n.f.rank(slotTTFT) == 0
 			}
 		}
 	}
@@ -218,7 +213,7 @@ func (a *analysis) placeFirst(o *op, n *node, d int64) int64 {
 	slack := 5 * ms
 	callFits := byCall >= headers-slack && byCall <= o.end+slack
 	attemptFits := byAttempt >= headers-slack && byAttempt <= o.end+slack
-	perAttempt := n.f.seen&seenVercel != 0
+	perAttempt := n.f.seen&a.set.perAttempt != 0
 	switch {
 	case attemptFits && (perAttempt || !callFits):
 		return byAttempt
@@ -247,7 +242,7 @@ func firstEvents(sources []*node, from, to int64) firstMarks {
 			if e.Time < from || e.Time > to {
 				continue
 			}
-			switch chunkKind(e) {
+			switch n.set.chunkKind(e) {
 			case chunkRole:
 				earlier(&m.role, e.Time)
 			case chunkAny, chunkHidden:
@@ -269,31 +264,33 @@ const (
 	chunkAny
 	chunkHidden // reasoning and tool calls
 	chunkVisible
+	// No chunks:
+	chunkRetry   // a try failed, and the next one follows
+	chunkAttempt // one try
 )
 
-// chunkKind tells what a span event says about a stream.
-func chunkKind(e *Event) chunk {
-	switch e.Name {
-	case "exception", "gen_ai.retry", "retry", "gen_ai.request.attempt":
-		return chunkNone
-	case "First Token Stream Event", "ai.stream.firstChunk":
-		return chunkAny
+// chunkKind tells what a span event says about a stream. What a dialect says of the
+// event's name goes first; a chunk's own type is more exact.
+func (d *Dialects) chunkKind(e *Event) chunk {
+	says, known := d.eventSays(e.Name)
+	if known && says != chunkAny {
+		return says
 	}
 	name := strings.ToLower(e.Name)
 	typed := ""
 	for i := range e.Attrs {
-		if k, ok := keyTable[e.Attrs[i].Key]; ok && k.slot == slotChunkType {
+		if k, ok := d.keys[e.Attrs[i].Key]; ok && k.slot == slotChunkType {
 			s, _ := e.Attrs[i].Value.AsString()
 			typed = strings.ToLower(s)
 		}
 	}
-	stream := strings.Contains(name, "chunk") || strings.Contains(name, "delta") || strings.Contains(name, "first_token") ||
+	stream := known || strings.Contains(name, "chunk") || strings.Contains(name, "delta") || strings.Contains(name, "first_token") ||
 		strings.Contains(name, "stream") || strings.Contains(name, "first token")
+	if typed == "" && known {
+		return chunkAny
+	}
 	if typed == "" && stream {
 		typed = name
-		if strings.Contains(name, "completion.chunk") {
-			return chunkAny // OpenLLMetry's, which says nothing about its content
-		}
 	}
 	if typed == "" {
 		switch name {

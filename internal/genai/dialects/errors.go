@@ -1,0 +1,3 @@
+package dialects
+
+const errorsFile = "errors.yaml"
