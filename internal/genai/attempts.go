@@ -65,7 +65,7 @@ func (a *analysis) countAttempts(o *op, last *node) {
 	if seen == 0 && total == 1 {
 		a.addTry(o, o.lastMember(), -1, rows.LayerSDK, rows.SourceAttribute)
 		seen = 1
-		o.tries[0].ordinal = 1
+		o.tries[0].ordinal, o.tries[0].last = 1, true
 	}
 	o.attempts = &total
 	leaves := total - seen

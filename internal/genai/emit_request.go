@@ -40,7 +40,7 @@ func (a *analysis) requestRow(q *request) *rows.Request {
 // agent, which is hidden as a whole.
 func (a *analysis) countOperations(q *request, r *rows.Request) {
 	var attempts, retries uint32
-	var hidden int64
+	var hidden, path int64
 	knows := false
 	for _, i := range q.ops {
 		o := &a.ops[i]
@@ -74,11 +74,11 @@ func (a *analysis) countOperations(q *request, r *rows.Request) {
 			knows = true
 			if !o.dead {
 				hidden += *o.hidden
+				path += o.path.hidden()
 			}
 		}
 	}
 	if knows {
-		path := q.sums.hidden()
 		r.HiddenTotalNS, r.HiddenPathNS = &hidden, &path
 	}
 }

@@ -260,3 +260,165 @@ func TestProperty_PathAgainstASlowWalk(t *testing.T) {
 		}
 	})
 }
+
+// wildTrace draws spans that no clock and no tracer should make: far outside their
+// parents, ending before they start, without length, parents in rings or of their own
+// id, several spans of one id with other content, and times at the ends of the range.
+func wildTrace(t *rapid.T) Trace {
+	tr := randomTrace(t)
+	count := len(tr.Spans)
+	for i := range tr.Spans {
+		s := &tr.Spans[i]
+		switch rapid.IntRange(0, 13).Draw(t, "wild") {
+		case 0:
+			s.Start, s.End = s.End, s.Start
+		case 1:
+			s.End = s.Start
+		case 2:
+			s.ParentID = fmt.Sprintf("%016x", rapid.IntRange(1, count).Draw(t, "any parent"))
+		case 3:
+			s.ParentID = s.SpanID
+		case 4:
+			s.SpanID = fmt.Sprintf("%016x", rapid.IntRange(1, count).Draw(t, "another's id"))
+		case 5:
+			by := rapid.Int64Range(-3600, 3600).Draw(t, "clock") * sec
+			s.Start, s.End = s.Start+by, s.End+by
+		case 6:
+			s.Start = rapid.SampledFrom([]int64{-1 << 63, -1, 0, 1<<63 - 1}).Draw(t, "start")
+		case 7:
+			s.End = rapid.SampledFrom([]int64{-1 << 63, -1, 0, 1<<63 - 1}).Draw(t, "end")
+		}
+	}
+	return tr
+}
+
+func TestProperty_LawsHoldForWildTraces(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tr := wildTrace(t)
+		want := Analyze(tr, Options{})
+		checkLaws(t, want)
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 2))
+		other := tr
+		other.Spans = append([]Span(nil), tr.Spans...)
+		rng.Shuffle(len(other.Spans), func(i, j int) { other.Spans[i], other.Spans[j] = other.Spans[j], other.Spans[i] })
+		if got := Analyze(other, Options{}); !reflect.DeepEqual(got, want) {
+			t.Fatalf("another order gives other rows:\n%+v\n%+v", got, want)
+		}
+	})
+}
+
+// TestProperty_PlainSpansChangeNothing adds spans that are no operation inside others:
+// they own no time and prove no attempt.
+func TestProperty_PlainSpansChangeNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tr := randomTrace(t)
+		tr.Complete = true
+		more := tr
+		more.Spans = append([]Span(nil), tr.Spans...)
+		for i := range rapid.IntRange(1, 5).Draw(t, "more") {
+			p := tr.Spans[rapid.IntRange(0, len(tr.Spans)-1).Draw(t, "below")]
+			s := sp(fmt.Sprintf("f%015x", i), p.SpanID, "SELECT", 0, 0)
+			s.Start, s.End = p.Start+(p.End-p.Start)/4, p.End-(p.End-p.Start)/4
+			more.Spans = append(more.Spans, s)
+		}
+		a, b := Analyze(tr, Options{}), Analyze(more, Options{})
+		if !reflect.DeepEqual(a, b) {
+			t.Fatalf("plain spans changed the rows:\n%+v\n%+v", a, b)
+		}
+	})
+}
+
+// TestProperty_TreesAgainstASlowWalk checks the critical path of nested agents, steps,
+// tools and calls against the rule in its plainest form: go back from a span's end; where
+// a child runs, its path is walked, by rank and then the one that began first; where none
+// does, the time up to the last child's end is the span's own.
+func TestProperty_TreesAgainstASlowWalk(t *testing.T) {
+	const agents, tools, models, none = 0, 1, 2, 3
+	type item struct {
+		from, to int
+		kind     int
+		kids     []int
+		rank     int
+		work     bool // an operation lies in the subtree
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		items := []*item{{from: 0, to: 30, kind: agents}}
+		spans := []Span{agent("0000", "", "planner", 0, 30)}
+		for i := range rapid.IntRange(1, 14).Draw(t, "spans") {
+			var inner []int
+			for k, it := range items {
+				if it.kind == agents || it.kind == none {
+					inner = append(inner, k)
+				}
+			}
+			up := rapid.SampledFrom(inner).Draw(t, "parent")
+			p := items[up]
+			it := &item{kind: rapid.IntRange(0, 3).Draw(t, "kind")}
+			it.from = rapid.IntRange(max(p.from-1, 0), p.to).Draw(t, "from")
+			it.to = rapid.IntRange(it.from, p.to+1).Draw(t, "to")
+			p.kids = append(p.kids, i+1)
+			items = append(items, it)
+			id, parent, from, to := fmt.Sprintf("%04x", i+1), fmt.Sprintf("%04x", up), float64(it.from), float64(it.to)
+			switch it.kind {
+			case agents:
+				spans = append(spans, agent(id, parent, id, from, to))
+			case tools:
+				spans = append(spans, tool(id, parent, id, from, to))
+			case models:
+				spans = append(spans, chat(id, parent, id, from, to))
+			default:
+				spans = append(spans, sp(id, parent, "step", from, to))
+			}
+		}
+		ranks := map[int]int{models: int(segInference), tools: int(segTool), agents: int(segAgent), none: int(segUnattributed)}
+		for k := len(items) - 1; k >= 0; k-- {
+			it := items[k]
+			it.rank, it.work = int(segUnattributed), it.kind != none
+			if it.work && it.to > it.from { // work without length has no time to rank
+				it.rank = ranks[it.kind]
+			}
+			for _, c := range it.kids {
+				it.work = it.work || items[c].work
+				it.rank = min(it.rank, items[c].rank)
+			}
+		}
+		var sums [4]int64
+		var walk func(it *item, owner, lo, hi int)
+		walk = func(it *item, owner, lo, hi int) {
+			for cursor := hi; cursor > lo; {
+				best, last := (*item)(nil), lo
+				for _, c := range it.kids {
+					k := items[c]
+					switch {
+					case !k.work:
+					case k.to < cursor:
+						last = max(last, k.to)
+					case k.from < cursor && (best == nil || k.rank < best.rank || k.rank == best.rank && (k.from < best.from || k.from == best.from && k.to > best.to)):
+						best = k
+					}
+				}
+				if best == nil {
+					sums[owner] += int64(cursor - last)
+					cursor = last
+					continue
+				}
+				start, own := max(best.from, lo), owner
+				if best.kind != none {
+					own = best.kind
+				}
+				walk(best, own, start, cursor)
+				cursor = start
+			}
+		}
+		walk(items[0], agents, 0, 30)
+		res := Analyze(Trace{Spans: spans, Complete: true}, Options{})
+		checkLaws(t, res)
+		r := res.Requests[0]
+		if r.AgentNS != sums[agents]*sec || r.ToolNS != sums[tools]*sec || r.InferenceSegmentNS != sums[models]*sec || r.UnattributedNS != 0 {
+			for i, s := range spans {
+				t.Logf("%s below %s: %s %d to %d", s.SpanID, s.ParentID, s.Name, items[i].from, items[i].to)
+			}
+			t.Fatalf("agent %d, tools %d, models %d, unattributed %d s; want %v", r.AgentNS/sec, r.ToolNS/sec, r.InferenceSegmentNS/sec, r.UnattributedNS/sec, sums)
+		}
+	})
+}
