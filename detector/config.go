@@ -3,9 +3,6 @@ package detector
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -26,150 +23,61 @@ const (
 var shadowable = []string{RetryBimodality, DeadlineDrift, P95Spread, P95Surge, PipelineHealth}
 
 // Config sets up an engine. Start from [DefaultConfig]. Ratios are factors: 3 is
-// "three times", an increase by 200 %.
+// "three times", an increase by 200 %. The yaml tags are the keys of detectd.yaml.
 type Config struct {
 	// Interval is the time between rounds.
-	Interval time.Duration
-	// EvalDelay is the least time a minute must be over before it is judged. The
-	// delay grows with the measured ingest lag, up to MaxEvalDelay.
-	EvalDelay    time.Duration
-	MaxEvalDelay time.Duration
-	// ShortWindow is judged when it has enough samples, else LongWindow.
-	ShortWindow time.Duration
-	LongWindow  time.Duration
-	// BaselineWindow is how far back the baseline looks, in blocks of BlockLength;
-	// MinBlocks of them are needed.
-	BaselineWindow time.Duration
-	BlockLength    time.Duration
-	MinBlocks      int
+	Interval time.Duration `yaml:"interval"`
+	// EvalDelay is the least time a minute must be over before it is judged. It grows
+	// with the measured ingest lag, up to max_eval_delay.
+	EvalDelay time.Duration `yaml:"eval_delay"`
+	// MaxEvalDelay is the most that eval_delay grows to.
+	MaxEvalDelay time.Duration `yaml:"max_eval_delay"`
+	// ShortWindow is judged when it has enough samples, else long_window.
+	ShortWindow time.Duration `yaml:"short_window"`
+	// LongWindow is judged where short_window has too few samples.
+	LongWindow time.Duration `yaml:"long_window"`
+	// BaselineWindow is how far back the baseline looks, in blocks of block_length.
+	BaselineWindow time.Duration `yaml:"baseline_window"`
+	// BlockLength is the length of the baseline's blocks.
+	BlockLength time.Duration `yaml:"block_length"`
+	// MinBlocks is how many blocks with enough work a baseline needs.
+	MinBlocks int `yaml:"min_blocks"`
 	// MaxExclusion bounds how much of one incident stays out of the baseline. A
 	// level that lasts longer becomes the new normal.
-	MaxExclusion time.Duration
+	MaxExclusion time.Duration `yaml:"max_exclusion"`
 	// FDR is the false discovery rate over the slices judged together.
-	FDR float64
-	// FireVotes of the last FireRounds minutes must breach before an alert fires.
-	FireVotes  int
-	FireRounds int
-	// ClearRounds quiet minutes in a row resolve it.
-	ClearRounds int
-	// ResendEvery and EndsAfter are for receivers that expire alerts: a firing alert
-	// is sent again each ResendEvery and says it ends EndsAfter from then.
-	ResendEvery time.Duration
-	EndsAfter   time.Duration
+	FDR float64 `yaml:"fdr"`
+	// FireVotes is how many of the last fire_rounds minutes must breach before an alert fires.
+	FireVotes int `yaml:"fire_votes"`
+	// FireRounds is over how many minutes fire_votes are counted.
+	FireRounds int `yaml:"fire_rounds"`
+	// ClearRounds is how many quiet minutes in a row resolve an alert.
+	ClearRounds int `yaml:"clear_rounds"`
+	// ResendEvery is how often a firing alert is sent again, for receivers that expire alerts.
+	ResendEvery time.Duration `yaml:"resend_every"`
+	// EndsAfter is how far ahead a firing alert says it ends, each time it is sent.
+	EndsAfter time.Duration `yaml:"ends_after"`
 	// ExpireAfter resolves a firing alert whose slice has had too little traffic to
 	// be judged for so long.
-	ExpireAfter time.Duration
+	ExpireAfter time.Duration `yaml:"expire_after"`
 	// NoDataGrace is how long a service or the store may be silent.
-	NoDataGrace time.Duration
-	// MaxSlices bounds the slices judged; the rest are counted.
-	MaxSlices int
-	// Shadow lists detections that are stored and never sent.
-	Shadow map[string]bool
+	NoDataGrace time.Duration `yaml:"no_data_grace"`
+	// MaxSlices bounds the slices judged, of operations and of requests each, busiest
+	// first; the rest are counted.
+	MaxSlices int `yaml:"max_slices"`
 
-	Retry  RetryConfig
-	Drift  DriftConfig
-	Spread SpreadConfig
-	Surge  SurgeConfig
-	Gate   GatewayConfig
+	// Rules are the detections' own settings where no override matches.
+	Rules `yaml:",inline"`
+	// Overrides are rules for some slices; the first that matches a slice is used.
+	Overrides []Override `yaml:"-"`
 
-	// DashboardURL, EvidenceURL and RunbookURL lead the links in annotations; an
-	// empty one leaves its annotation out. EvidenceURL is followed by the
-	// fingerprint, RunbookURL by "#" and the detection.
-	DashboardURL string
-	EvidenceURL  string
-	RunbookURL   string
-}
-
-// RetryConfig sets up retry_bimodality.
-type RetryConfig struct {
-	// MinOperations must know their attempts, MinSide of them on each side.
-	MinOperations uint64
-	MinSide       uint64
-	// FireAUC is the least probability that work with retries is slower; its interval
-	// must be above half way between one half and it. RequestAUC is the same
-	// within step strata.
-	FireAUC    float64
-	RequestAUC float64
-	// MinSeparation and MinSeparationRatio bound the difference of medians below.
-	MinSeparation      time.Duration
-	MinSeparationRatio float64
-	// Margin is the ratio within which agent time counts as close.
-	Margin float64
-	// PriorShare stands for the baseline's retry share until there is one;
-	// MinShare is the least baseline.
-	PriorShare float64
-	MinShare   float64
-	// FireRise is by how much the retry share must have risen, ClearRise where it is
-	// quiet again.
-	FireRise  float64
-	ClearRise float64
-	// Impact is by how much more often retried work must miss its deadline to count
-	// without a rise.
-	Impact float64
-}
-
-// DriftConfig sets up deadline_drift.
-type DriftConfig struct {
-	// MinRequests must have a decision point.
-	MinRequests uint64
-	// BudgetShare of the median budget, or UserShare of the median user time where no
-	// budget is known, and at least MinDrift, is a drift that counts.
-	BudgetShare float64
-	UserShare   float64
-	MinDrift    time.Duration
-	// PriorShare stands for the baseline until there is one; MinShare is the least.
-	PriorShare float64
-	MinShare   float64
-	// FireRise is the factor, FireStep the step in share, that fires; ClearRise
-	// clears.
-	FireRise  float64
-	FireStep  float64
-	ClearRise float64
-	// MissShare of requests over deadline, beyond twice the baseline, is critical.
-	MissShare float64
-}
-
-// SpreadConfig sets up p95_spread.
-type SpreadConfig struct {
-	MinOperations uint64
-	// Ratio fires; ClearRatio clears, once P95 is back under ClearP95 too.
-	Ratio      float64
-	ClearRatio float64
-	ClearP95   float64
-	// P95Floor and P95Ratio are the least P95, absolute and against the baseline.
-	P95Floor time.Duration
-	P95Ratio float64
-	// SubWindows minutes with MinOperations each give the scatter of P95.
-	SubWindows int
-	// MinBand is the least baseline spread as a share of the baseline's P95.
-	MinBand   float64
-	MissShare float64
-}
-
-// SurgeConfig sets up p95_surge.
-type SurgeConfig struct {
-	MinOperations uint64
-	// Ratio fires at once; ClearRatio clears.
-	Ratio      float64
-	ClearRatio float64
-	// CUSUMK and CUSUMH are the sequential test's allowance and limit in standard
-	// deviations of log P95 by minute; ShiftRatio is the least shift it may report.
-	CUSUMK     float64
-	CUSUMH     float64
-	ShiftRatio float64
-	// MinLogSD is the least standard deviation of log P95.
-	MinLogSD float64
-	P95Floor time.Duration
-	// ClippedShare of work cut at a cap hides P95 and fires with ShiftRatio.
-	ClippedShare float64
-	MissShare    float64
-}
-
-// GatewayConfig sets up alert_504.
-type GatewayConfig struct {
-	Share       float64
-	Minutes     int
-	MinRequests uint64
+	// DashboardURL leads links to the dashboard in annotations; without it there are none.
+	DashboardURL string `yaml:"dashboard_url"`
+	// EvidenceURL leads links to the alert's page and is followed by the fingerprint.
+	EvidenceURL string `yaml:"-"`
+	// RunbookURL leads links to the runbook, followed by "#" and the detection; without it
+	// there are none.
+	RunbookURL string `yaml:"runbook_url"`
 }
 
 // DefaultConfig is what docs/detections.md describes.
@@ -181,15 +89,7 @@ func DefaultConfig() Config {
 		FDR: 0.05, FireVotes: 2, FireRounds: 3, ClearRounds: 5,
 		ResendEvery: time.Minute, EndsAfter: 10 * time.Minute, ExpireAfter: 24 * time.Hour, NoDataGrace: 10 * time.Minute,
 		MaxSlices: 1000,
-		Retry: RetryConfig{MinOperations: 50, MinSide: 10, FireAUC: 0.8, RequestAUC: 0.65, MinSeparation: 500 * time.Millisecond, MinSeparationRatio: 0.25,
-			Margin: 1.25, PriorShare: 0.05, MinShare: 0.02, FireRise: 2, ClearRise: 1.3, Impact: 0.1},
-		Drift: DriftConfig{MinRequests: 30, BudgetShare: 0.1, UserShare: 0.25, MinDrift: time.Second, PriorShare: 0.05, MinShare: 0.02,
-			FireRise: 2, FireStep: 0.25, ClearRise: 1.3, MissShare: 0.02},
-		Spread: SpreadConfig{MinOperations: 50, Ratio: 4, ClearRatio: 2, ClearP95: 1.3, P95Floor: 500 * time.Millisecond, P95Ratio: 1.3,
-			SubWindows: 10, MinBand: 0.05, MissShare: 0.02},
-		Surge: SurgeConfig{MinOperations: 50, Ratio: 3, ClearRatio: 1.3, CUSUMK: 0.5, CUSUMH: 8, ShiftRatio: 1.5, MinLogSD: 0.05,
-			P95Floor: 500 * time.Millisecond, ClippedShare: 0.05, MissShare: 0.02},
-		Gate: GatewayConfig{Share: 0.05, Minutes: 2, MinRequests: 5},
+		Rules:     DefaultRules(),
 	}
 }
 
@@ -215,18 +115,14 @@ func (c Config) Validate() error {
 	check(c.ExpireAfter > 0, "expire_after %v: want more than 0", c.ExpireAfter)
 	check(minute(c.NoDataGrace), "no_data_grace %v: want whole minutes", c.NoDataGrace)
 	check(c.NoDataGrace <= c.LongWindow, "no_data_grace %v: want no more than long_window %v", c.NoDataGrace, c.LongWindow)
-	for _, name := range slices.Sorted(maps.Keys(c.Shadow)) {
-		check(slices.Contains(shadowable, name), "shadow %q: want one of %s", name, strings.Join(shadowable, ", "))
-	}
 	check(c.MaxSlices >= 1, "max_slices %d: want 1 or more", c.MaxSlices)
-	check(c.Retry.FireAUC > 0.5 && c.Retry.FireAUC < 1 && c.Retry.RequestAUC > 0.5 && c.Retry.RequestAUC < 1, "retry.fire_auc %v, retry.request_auc %v: want between 0.5 and 1", c.Retry.FireAUC, c.Retry.RequestAUC)
-	check(c.Retry.Margin > 1, "retry.margin %v: want a ratio over 1", c.Retry.Margin)
-	check(c.Retry.FireRise > c.Retry.ClearRise && c.Retry.ClearRise >= 1, "retry.fire_rise %v, retry.clear_rise %v: want fire above clear, clear 1 or more", c.Retry.FireRise, c.Retry.ClearRise)
-	check(c.Drift.FireRise > c.Drift.ClearRise && c.Drift.ClearRise >= 1, "drift.fire_rise %v, drift.clear_rise %v: want fire above clear, clear 1 or more", c.Drift.FireRise, c.Drift.ClearRise)
-	check(c.Spread.Ratio > c.Spread.ClearRatio && c.Spread.ClearRatio >= 1, "spread.ratio %v, spread.clear_ratio %v: want fire above clear, clear 1 or more", c.Spread.Ratio, c.Spread.ClearRatio)
-	check(c.Spread.SubWindows >= 3, "spread.sub_windows %d: want 3 or more", c.Spread.SubWindows)
-	check(c.Surge.Ratio > c.Surge.ClearRatio && c.Surge.ClearRatio >= 1, "surge.ratio %v, surge.clear_ratio %v: want fire above clear, clear 1 or more", c.Surge.Ratio, c.Surge.ClearRatio)
-	check(c.Surge.CUSUMH > 0 && c.Surge.CUSUMK >= 0, "surge.cusum_h %v, surge.cusum_k %v: want h above 0 and k not below", c.Surge.CUSUMH, c.Surge.CUSUMK)
-	check(c.Gate.Minutes >= 1, "gate.minutes %d: want 1 or more", c.Gate.Minutes)
+	errs = append(errs, c.Rules.problems("")...)
+	for i, o := range c.Overrides {
+		at := fmt.Sprintf("overrides[%d].", i)
+		if o.Match == (Match{}) {
+			errs = append(errs, fmt.Errorf("%s: matches every slice: name at least one of service, agent, kind, target, stream, or set the rule without override", at[:len(at)-1]))
+		}
+		errs = append(errs, o.Rules.problems(at)...)
+	}
 	return errors.Join(errs...)
 }

@@ -57,6 +57,8 @@ type Engine struct {
 	unsaved   []store.AlertRow
 	ready     atomic.Bool
 	failing   atomic.Pointer[failing]
+	// again wakes Run after a change of the interval.
+	again chan struct{}
 }
 
 // failing is a run of rounds that failed one after the other.
@@ -94,7 +96,7 @@ func New(cfg Config, st Store, roller Roller, notifiers []Notifier, clk clock.Cl
 		}
 		names[n.Name()] = true
 	}
-	e := &Engine{cfg: cfg, store: st, roller: roller, notifiers: notifiers, clock: clk, log: slog.New(slog.DiscardHandler), baselines: NewBaselines(cfg)}
+	e := &Engine{cfg: cfg, store: st, roller: roller, notifiers: notifiers, clock: clk, log: slog.New(slog.DiscardHandler), baselines: NewBaselines(cfg), again: make(chan struct{}, 1)}
 	if err := WithMeter(noop.NewMeterProvider().Meter("driftline"))(e); err != nil {
 		return nil, err
 	}
@@ -120,16 +122,67 @@ func (e *Engine) Ready() error {
 
 // Run evaluates each interval until ctx ends, and returns after the last round.
 func (e *Engine) Run(ctx context.Context) {
-	stop := e.clock.Every(e.cfg.Interval, func(now time.Time) {
-		if ctx.Err() != nil {
-			return
+	for ctx.Err() == nil {
+		e.mu.Lock()
+		interval := e.cfg.Interval
+		e.mu.Unlock()
+		stop := e.clock.Every(interval, func(now time.Time) {
+			if ctx.Err() != nil {
+				return
+			}
+			if _, err := e.Evaluate(ctx, now); err != nil && ctx.Err() == nil {
+				e.log.Error("evaluation failed; it is tried again in the next round", "error", err)
+			}
+		})
+		select {
+		case <-ctx.Done():
+		case <-e.again:
 		}
-		if _, err := e.Evaluate(ctx, now); err != nil && ctx.Err() == nil {
-			e.log.Error("evaluation failed; it is tried again in the next round", "error", err)
+		stop()
+	}
+}
+
+// Reconfigure takes other settings from the next round on. Alerts, votes and what waits
+// to be sent stay as they are. It reports all mistakes at once and then changes nothing.
+func (e *Engine) Reconfigure(cfg Config) error {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	old := e.cfg
+	cfg.EvidenceURL = old.EvidenceURL
+	e.cfg = cfg
+	if cfg.BaselineWindow != old.BaselineWindow || cfg.BlockLength != old.BlockLength {
+		e.baselines = NewBaselines(cfg) // its blocks are read again in the next round
+	} else {
+		e.baselines.cfg = cfg
+		e.baselines.changed()
+	}
+	if e.book != nil {
+		e.baselines.SetIncidents(e.book.excluded())
+		e.unmute()
+	}
+	if cfg.Interval != old.Interval {
+		select {
+		case e.again <- struct{}{}:
+		default:
 		}
-	})
-	<-ctx.Done()
-	stop()
+	}
+	return nil
+}
+
+// unmute sends what fires in shadow and is no longer to be there. What was sent goes on
+// being sent until it resolves: receivers must hear of that.
+func (e *Engine) unmute() {
+	now := e.clock.Now()
+	for _, fp := range e.book.fingerprints() {
+		t := e.book.Tracks[fp]
+		if a := &t.Alert; a.State == Firing && a.Shadow && a.Detection != Alert504 && !e.cfg.For(a.Slice).Shadow[a.Detection] {
+			a.Shadow = false
+			e.book.post(e.ends(*a, now), e.names())
+		}
+	}
 }
 
 // Round is what one evaluation found.

@@ -86,15 +86,15 @@ func (e *Engine) judge(ctx context.Context, w time.Time) ([]Verdict, error) {
 	}
 	reqSlices := e.bound(ctx, settled(sortedSlices(reqsLong)), func(s Slice) uint64 { return reqsLong[s].N })
 	for _, s := range reqSlices {
-		b := e.baselines.Request(s)
+		b, rules := e.baselines.Request(s), e.cfg.For(s)
 		out = append(out,
-			enough(func(w *RequestWindow) Verdict { return JudgeRetryRequests(*w, b, e.cfg.Retry) }, reqs[s], reqsLong[s]),
-			enough(func(w *RequestWindow) Verdict { return JudgeDrift(*w, b, e.cfg.Drift) }, reqs[s], reqsLong[s]))
+			enough(func(w *RequestWindow) Verdict { return JudgeRetryRequests(*w, b, rules.Retry) }, reqs[s], reqsLong[s]),
+			enough(func(w *RequestWindow) Verdict { return JudgeDrift(*w, b, rules.Drift) }, reqs[s], reqsLong[s]))
 	}
 	gateway := gatewayMinutes(reqCells, opCells)
 	for _, s := range sortedSlices(gateway) {
 		if g := gateway[s]; g[len(g)-1].At.Equal(w.Add(-time.Minute)) {
-			out = append(out, JudgeGateway(s, g, e.cfg.Gate))
+			out = append(out, JudgeGateway(s, g, e.cfg.For(s).Gate))
 		}
 	}
 	seen := map[string]bool{}
@@ -113,11 +113,11 @@ func (e *Engine) judge(ctx context.Context, w time.Time) ([]Verdict, error) {
 }
 
 func (e *Engine) judgeOperation(short, long *OperationWindow) []Verdict {
-	b := e.baselines.Operation(short.Slice)
+	b, rules := e.baselines.Operation(short.Slice), e.cfg.For(short.Slice)
 	return []Verdict{
-		enough(func(w *OperationWindow) Verdict { return JudgeRetry(*w, b, e.cfg.Retry) }, short, long),
-		enough(func(w *OperationWindow) Verdict { return JudgeSpread(*w, b, e.cfg.Spread, e.cfg.MinBlocks) }, short, long),
-		enough(func(w *OperationWindow) Verdict { return JudgeSurge(*w, b, e.cfg.Surge, e.cfg.MinBlocks) }, short, long),
+		enough(func(w *OperationWindow) Verdict { return JudgeRetry(*w, b, rules.Retry) }, short, long),
+		enough(func(w *OperationWindow) Verdict { return JudgeSpread(*w, b, rules.Spread, e.cfg.MinBlocks) }, short, long),
+		enough(func(w *OperationWindow) Verdict { return JudgeSurge(*w, b, rules.Surge, e.cfg.MinBlocks) }, short, long),
 	}
 }
 

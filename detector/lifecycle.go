@@ -160,7 +160,7 @@ func (b *book) fireOrLapse(cfg Config, t *track, v Verdict, now time.Time) *Aler
 // set copies a verdict's findings into the alert.
 func (t *track) set(cfg Config, v Verdict, now time.Time) {
 	a := &t.Alert
-	a.At, a.Severity, a.Shadow = now, v.Severity, cfg.Shadow[v.Detection] || v.Detection == Alert504
+	a.At, a.Severity, a.Shadow = now, v.Severity, cfg.For(v.Slice).Shadow[v.Detection] || v.Detection == Alert504
 	a.Labels, a.Annotations = labels(v.Detection, v.Severity, v.Slice), cfg.annotations(v, a.Fingerprint)
 	a.Value, a.Threshold, a.Baseline, a.Unit = v.Value, v.Threshold, v.Baseline, v.Unit
 	a.Window, a.Samples, a.Evidence = v.To.Sub(v.From), v.Samples, v.Evidence

@@ -21,7 +21,7 @@ type announced struct {
 
 func (c *announced) Every(d time.Duration, f func(time.Time)) func() {
 	stop := c.Manual.Every(d, f)
-	close(c.registered)
+	c.registered <- struct{}{}
 	return stop
 }
 

@@ -41,6 +41,7 @@ on hidden retries, deadline drift and spreading latency while requests still suc
 	root.AddCommand(
 		newStandalone(g),
 		newServe(g),
+		newCheck(),
 		newMigrate(g),
 		newDemo(g),
 		newEngine(),

@@ -15,6 +15,7 @@ import (
 	"driftline/internal/clock"
 	"driftline/internal/daemon"
 	"driftline/internal/engine"
+	"driftline/internal/settings"
 	"driftline/internal/standalone"
 	"driftline/schema"
 )
@@ -26,10 +27,12 @@ type alerting struct {
 	alertmanagers, webhooks []string
 	shadow                  []string
 	dashboard, runbook      string
+	config                  string
 }
 
 func (a *alerting) flags(c *cobra.Command) {
 	fs := c.Flags()
+	fs.StringVar(&a.config, "config", "", "YAML file with the settings of detection; read again on SIGHUP")
 	fs.StringVar(&a.ui, "ui-listen", "127.0.0.1:8686", "address of pages, /metrics, /healthz and /readyz")
 	fs.StringVar(&a.external, "external-url", "", "URL under which people reach the UI, for links in alerts")
 	fs.StringSliceVar(&a.allowedHosts, "allowed-host", nil, "further host names under which the UI is reached, such as a proxy's")
@@ -43,20 +46,46 @@ func (a *alerting) flags(c *cobra.Command) {
 // options are the daemon's settings as far as flags give them, and every mistake in them.
 func (a *alerting) options(g *global) (daemon.Options, error) {
 	logger, err := g.logger()
-	cfg := detector.DefaultConfig()
-	cfg.DashboardURL, cfg.RunbookURL = a.dashboard, a.runbook
-	for _, name := range a.shadow {
-		if cfg.Shadow == nil {
-			cfg.Shadow = map[string]bool{}
-		}
-		cfg.Shadow[name] = true
+	cfg, wrong := a.detection()
+	if wrong != nil {
+		cfg = detector.DefaultConfig() // so that the flags' mistakes are said too
 	}
 	o := daemon.Options{
 		UIListen: a.ui, ExternalURL: a.external, AllowedHosts: a.allowedHosts,
 		Alertmanagers: a.alertmanagers, Webhooks: a.webhooks,
 		Detector: cfg, Clock: clock.System(), Logger: logger,
 	}
-	return o, usage(err, o.Validate())
+	if a.config != "" {
+		o.Reload = a.detection
+	}
+	return o, usage(err, wrong, o.Validate())
+}
+
+// detection reads the settings of detection: the file, with the flags before it.
+func (a *alerting) detection() (detector.Config, error) {
+	cfg, err := settings.Load(a.config)
+	if err != nil {
+		return cfg, err
+	}
+	if a.dashboard != "" {
+		cfg.DashboardURL = a.dashboard
+	}
+	if a.runbook != "" {
+		cfg.RunbookURL = a.runbook
+	}
+	rules := []*detector.Rules{&cfg.Rules}
+	for i := range cfg.Overrides {
+		rules = append(rules, &cfg.Overrides[i].Rules)
+	}
+	for _, r := range rules {
+		for _, name := range a.shadow {
+			if r.Shadow == nil {
+				r.Shadow = map[string]bool{}
+			}
+			r.Shadow[name] = true
+		}
+	}
+	return cfg, nil
 }
 
 func newStandalone(g *global) *cobra.Command {

@@ -7,6 +7,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -42,6 +45,9 @@ type Options struct {
 	Notifiers []detector.Notifier
 	// Detector are the detections' settings.
 	Detector detector.Config
+	// Reload reads them again when the process gets SIGHUP; nil leaves that signal
+	// alone.
+	Reload func() (detector.Config, error)
 	// RollupOverlap is how much of what was stored is read again in each round; 0 is the
 	// default.
 	RollupOverlap time.Duration
@@ -263,6 +269,39 @@ func Run(ctx context.Context, o Options, up func(url string)) error {
 	if _, err := d.Engine.Evaluate(ctx, o.Clock.Now()); err != nil && ctx.Err() == nil {
 		o.Logger.Error("the first evaluation failed; it is tried again in the next round", "error", err)
 	}
+	if o.Reload != nil {
+		defer d.reloadOn(syscall.SIGHUP, o.Reload)()
+	}
 	d.Engine.Run(ctx)
 	return nil
+}
+
+// reloadOn takes the detections' settings again each time the process gets sig, until
+// stop is called. Settings with mistakes change nothing.
+func (d *Daemon) reloadOn(sig os.Signal, read func() (detector.Config, error)) (stop func()) {
+	signals, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(signals, sig)
+	go func() {
+		defer close(done)
+		for range signals {
+			d.reload(read)
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(signals)
+		<-done
+	}
+}
+
+func (d *Daemon) reload(read func() (detector.Config, error)) {
+	cfg, err := read()
+	if err == nil {
+		err = d.Engine.Reconfigure(cfg)
+	}
+	if err != nil {
+		d.logger.Error("the settings of detection have mistakes; those in effect stay", "error", err)
+		return
+	}
+	d.logger.Info("the settings of detection were read again")
 }

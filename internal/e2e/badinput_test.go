@@ -66,6 +66,23 @@ func TestBadCommandLines(t *testing.T) {
 	}
 }
 
+func TestBadSettings(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "detectd.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("fdr: 2\np95_surge: {ratio: 1}\n"), 0o600))
+	says := []string{file, "fdr 2: want between 0 and 1", "p95_surge.ratio 1"}
+	for _, c := range []refused{
+		{name: "check", args: []string{"check", "--config", file}, code: 1, says: says},
+		{name: "check without the file", args: []string{"check", "--config", file + "x"}, code: 1, says: []string{file + "x", "no such file"}},
+		{name: "serve", args: []string{"serve", "--config", file, "--clickhouse", "http://127.0.0.1:1/x", "--ui-listen", "bad"}, code: 2, says: append(says, "--ui-listen")},
+		{name: "standalone", args: []string{"standalone", "--config", file, "--data", ""}, code: 2, says: append(says, "--data")},
+	} {
+		c.check(t)
+	}
+	code, stdout, stderr := run(t, nil, detectd, "check")
+	require.Equal(t, 0, code, stderr)
+	require.Contains(t, stdout, "p95_surge:\n  min_operations: 50\n")
+}
+
 func TestBadSurroundings(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")

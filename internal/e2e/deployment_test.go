@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -106,7 +108,9 @@ func TestSeparateParts(t *testing.T) {
 	script, _ = migrate(0, "dry-run")
 	require.Equal(t, fmt.Sprintf("-- nothing to do: database driftline is at schema version %d\n", schema.Version), script)
 
-	serve := start(t, []string{dsn}, detectd, "serve", "--ui-listen", "127.0.0.1:0")
+	settings := filepath.Join(t.TempDir(), "detectd.yaml")
+	require.NoError(t, os.WriteFile(settings, []byte("eval_delay: 20s\n"), 0o600))
+	serve := start(t, []string{dsn}, detectd, "serve", "--ui-listen", "127.0.0.1:0", "--config", settings)
 	var ui string
 	eventually(t, startTimeout, func() error {
 		m := uiLine.FindStringSubmatch(serve.stdout.String())
@@ -121,6 +125,21 @@ func TestSeparateParts(t *testing.T) {
 	})
 	sent.send(t, "http://"+a[1], exports[len(exports)/2:])
 	conn := connect(t, clickhouse)
+
+	// The settings are read again on SIGHUP, and a file with mistakes changes nothing.
+	for text, want := range map[string]string{
+		"eval_delay: 25s\n": "the settings of detection were read again",
+		"eval_dealy: 25s\n": "did you mean eval_delay?",
+	} {
+		require.NoError(t, os.WriteFile(settings, []byte(text), 0o600))
+		serve.signal(syscall.SIGHUP)
+		eventually(t, 20*time.Second, func() error {
+			if !strings.Contains(serve.stderr.String(), want) {
+				return fmt.Errorf("detectd serve does not say %q", want)
+			}
+			return nil
+		})
+	}
 	eventually(t, 60*time.Second, func() error {
 		for id, name := range sent.missing(t, conn) {
 			if name != "POST" {

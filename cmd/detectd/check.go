@@ -1,0 +1,33 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"driftline/internal/settings"
+)
+
+func newCheck() *cobra.Command {
+	var path string
+	c := &cobra.Command{
+		Use:   "check",
+		Short: "Check a file with the settings of detection and print all that is in effect",
+		Long: `check reads the file as serve and standalone do. It names everything that is wrong with it and exits with 1,
+or prints every setting with its value, defaults included, as a file that gives the same settings.`,
+		Example: `  detectd check --config detectd.yaml`,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := settings.Load(path)
+			if err != nil {
+				return err
+			}
+			text, err := settings.Text(cfg)
+			if err != nil {
+				return err
+			}
+			_, err = c.OutOrStdout().Write(text)
+			return err
+		},
+	}
+	c.Flags().StringVar(&path, "config", "", "YAML file; without it the defaults are printed")
+	return c
+}

@@ -1,0 +1,108 @@
+package settings
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// field is one key of the file; of is what a section or a list's items hold.
+type field struct {
+	typ  reflect.Type
+	of   map[string]field
+	list bool
+}
+
+// fieldsOf lists the keys of T by its yaml tags.
+func fieldsOf[T any]() map[string]field { return fields(reflect.TypeFor[T]()) }
+
+func fields(t reflect.Type) map[string]field {
+	out := map[string]field{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		key, option, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		switch {
+		case key == "-":
+		case option == "inline":
+			maps.Copy(out, fields(f.Type))
+		case f.Type.Kind() == reflect.Struct:
+			out[key] = field{typ: f.Type, of: fields(f.Type)}
+		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
+			out[key] = field{typ: f.Type, of: fields(f.Type.Elem()), list: true}
+		default:
+			out[key] = field{typ: f.Type}
+		}
+	}
+	return out
+}
+
+// checkKeys reports each key of node that is none of known, and each that stands twice,
+// which it takes out.
+func checkKeys(node *yaml.Node, known map[string]field, at string, errs *[]error) {
+	if node.Kind != yaml.MappingNode {
+		return // decoding says so
+	}
+	seen := map[string]int{}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key, value := node.Content[i], node.Content[i+1]
+		if line, twice := seen[key.Value]; twice {
+			*errs = append(*errs, fmt.Errorf("line %d: %s%s stands twice, first on line %d", key.Line, at, key.Value, line))
+			node.Content = slices.Delete(node.Content, i, i+2)
+			i -= 2
+			continue
+		}
+		seen[key.Value] = key.Line
+		f, ok := known[key.Value]
+		switch {
+		case !ok:
+			*errs = append(*errs, fmt.Errorf("line %d: %s%s is no setting%s", key.Line, at, key.Value, meant(key.Value, known)))
+		case f.list && value.Kind == yaml.SequenceNode:
+			for k, item := range value.Content {
+				checkKeys(item, f.of, fmt.Sprintf("%s%s[%d].", at, key.Value, k), errs)
+			}
+		case f.list:
+			*errs = append(*errs, fmt.Errorf("line %d: %s%s: want a list", value.Line, at, key.Value))
+		case f.of != nil:
+			checkKeys(value, f.of, at+key.Value+".", errs)
+		}
+	}
+}
+
+// meant suggests the known key that is nearest to what was written.
+func meant(key string, known map[string]field) string {
+	best, least := "", len(key)/2+1
+	for _, k := range slices.Sorted(maps.Keys(known)) {
+		if d := distance(key, k); d < least {
+			best, least = k, d
+		}
+	}
+	if best == "" {
+		return "; settings here are " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+	}
+	return "; did you mean " + best + "?"
+}
+
+// distance is the number of letters to change, add or leave out (Levenshtein 1966).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,143 @@
+package settings
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"driftline/detector"
+)
+
+func TestThePageIsCurrent(t *testing.T) {
+	want, err := Page("../../detector")
+	require.NoError(t, err)
+	got, err := os.ReadFile("../../docs/configuration.md")
+	require.NoError(t, err)
+	require.Equal(t, want, string(got), "docs/configuration.md is stale: run `go generate ./internal/settings`")
+}
+
+func TestEveryKeyIsExplained(t *testing.T) {
+	page, err := Page("../../detector")
+	require.NoError(t, err)
+	for key, f := range fieldsOf[document]() {
+		require.Contains(t, page, "`"+key+"`")
+		for inner := range f.of {
+			require.Contains(t, page, "`"+inner+"`")
+		}
+	}
+	require.NotContains(t, page, "|  |\n", "a key without a meaning")
+}
+
+func TestWhatIsNotSetKeepsItsDefault(t *testing.T) {
+	for _, text := range []string{"", "# only a comment\n", "---\n", "{}"} {
+		got, err := Parse([]byte(text))
+		require.NoError(t, err, text)
+		require.Equal(t, detector.DefaultConfig(), got, text)
+	}
+	got, err := Load("")
+	require.NoError(t, err)
+	require.Equal(t, detector.DefaultConfig(), got)
+}
+
+func TestTheExampleOfTheDocs(t *testing.T) {
+	got, err := Parse([]byte(Example))
+	require.NoError(t, err)
+	want := detector.DefaultConfig()
+	want.EvalDelay = 45 * time.Second
+	want.Shadow = map[string]bool{"p95_surge": true}
+	want.Drift.MinDrift = 2 * time.Second
+	billing, nightly := want.Rules, want.Rules
+	billing.Spread.MinOperations, billing.Spread.Ratio = 200, 6
+	nightly.Shadow = map[string]bool{"retry_bimodality": true, "deadline_drift": true, "p95_spread": true, "p95_surge": true}
+	want.Overrides = []detector.Override{
+		{Match: detector.Match{Service: "billing-*"}, Rules: billing},
+		{Match: detector.Match{Service: "nightly-batch"}, Rules: nightly},
+	}
+	require.Equal(t, want, got)
+
+	text, err := Text(got)
+	require.NoError(t, err)
+	again, err := Parse(text)
+	require.NoError(t, err, string(text))
+	require.Equal(t, got, again, "what check prints gives the same settings")
+}
+
+// An override may take detections out of shadow again.
+func TestAnOverridesShadowReplacesTheGeneralOne(t *testing.T) {
+	got, err := Parse([]byte("shadow: [p95_surge]\noverrides:\n  - {agent: a, shadow: []}\n  - {agent: b, fdr: 1}\n"))
+	require.ErrorContains(t, err, "line 4: overrides[1].fdr is no setting")
+	got, err = Parse([]byte("shadow: [p95_surge]\noverrides:\n  - {agent: a, shadow: []}\n  - {agent: b}\n"))
+	require.NoError(t, err)
+	require.Empty(t, got.For(detector.Slice{Agent: "a"}).Shadow)
+	require.True(t, got.For(detector.Slice{Agent: "b"}).Shadow["p95_surge"])
+	require.True(t, got.For(detector.Slice{Agent: "c"}).Shadow["p95_surge"])
+}
+
+func TestEveryProblemIsNamedAtOnce(t *testing.T) {
+	_, err := Parse([]byte(`interval: soon
+eval_dealy: 3s
+deadline_drift:
+  min_drift: 2s
+  min_requests: many
+p95_spread: 4
+overrides:
+  - service: a
+    p95_surge: {ration: 2}
+  - 7
+  - p95_surge: {ratio: x}
+interval: 3s
+`))
+	require.Error(t, err)
+	for _, want := range []string{
+		"line 1: cannot read the text `soon` as a duration such as 30s or 5m",
+		"line 2: eval_dealy is no setting; did you mean eval_delay?",
+		"line 5: cannot read the text `many` as a whole number of 0 or more",
+		"line 6: cannot read the number `4` as settings",
+		"line 9: overrides[0].p95_surge.ration is no setting; did you mean ratio?",
+		"line 10: overrides[1]: want a mapping of settings",
+		"line 11: overrides[2]: cannot read the text `x` as a number",
+		"line 12: interval stands twice, first on line 1",
+	} {
+		require.ErrorContains(t, err, want)
+	}
+	require.Len(t, strings.Split(err.Error(), "\n"), 8, err.Error())
+}
+
+func TestValuesThatCannotWork(t *testing.T) {
+	_, err := Parse([]byte("interval: 0s\nshadow: [p95]\np95_surge: {ratio: 1}\noverrides:\n  - retry_bimodality: {margin: 1}\n"))
+	for _, want := range []string{
+		"interval 0s: want more than 0", `shadow "p95": want one of`, "p95_surge.ratio 1, p95_surge.clear_ratio 1.3: want the first above the second",
+		"overrides[0]: matches every slice", "overrides[0].retry_bimodality.margin 1: want a ratio over 1", `overrides[0].shadow "p95"`,
+	} {
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestFilesThatAreNoSettings(t *testing.T) {
+	for text, want := range map[string]string{
+		"- a\n":                 "line 1: want a mapping of settings at the top",
+		"a: [":                  "this is no YAML",
+		"fdr: 0.1\n---\nfdr: 1": "more than one document",
+		"overrides: 3":          "line 1: overrides: want a list",
+		"\x00":                  "this is no YAML",
+	} {
+		_, err := Parse([]byte(text))
+		require.ErrorContains(t, err, want, text)
+	}
+	_, err := Load("no-such-file.yaml")
+	require.ErrorContains(t, err, "no-such-file.yaml")
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(Example)
+	f.Add("overrides: [{service: '*', p95_spread: {ratio: .inf}}]")
+	f.Fuzz(func(t *testing.T, text string) {
+		cfg, err := Parse([]byte(text))
+		if err == nil {
+			require.NoError(t, cfg.Validate())
+		}
+	})
+}
