@@ -40,7 +40,8 @@ A request's script is named by or contained in its X-Fakellm-Script header, or r
 
 A script is a list of steps, one per attempt: a status (or stall, or reset), a delay before the headers, options:
   503@120ms,429;retry-after=1,200@50ms;ttft=300ms;gap=10ms;tokens=40
-  options: ttft, gap, tokens, stall-after, reset-after, retry-after, tool`,
+  options: ttft, gap, tokens, stall-after, reset-after, pause, pause-after, retry-after, tool
+A bar begins the steps for the conversation's next call: 200;tool=lookup+search|503,200`,
 		Example: `  fakellm --listen 127.0.0.1:8090 --script gpt-flaky=503,503,200
   curl -s 127.0.0.1:8090/v1/chat/completions -H 'x-fakellm-script: 503,200' -d '{"model":"m","messages":[]}'`,
 		Args:          cobra.NoArgs,

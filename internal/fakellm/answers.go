@@ -40,12 +40,19 @@ func (chatAnswer) usage(q request, st Step) obj {
 	return obj{"prompt_tokens": q.inputTokens, "completion_tokens": st.Tokens, "total_tokens": q.inputTokens + st.Tokens}
 }
 
-func (chatAnswer) toolCall(st Step, id string) obj {
-	return obj{"id": "call-" + id, "type": "function", "function": obj{"name": st.ToolCall, "arguments": "{}"}}
+// callID is the id of an answer's tool call i.
+func callID(id string, i int) string { return fmt.Sprintf("call-%s-%d", id, i) }
+
+func (chatAnswer) toolCalls(st Step, id string) []obj {
+	calls := make([]obj, len(st.Tools))
+	for i, name := range st.Tools {
+		calls[i] = obj{"id": callID(id, i), "type": "function", "function": obj{"name": name, "arguments": "{}"}}
+	}
+	return calls
 }
 
 func finishReason(st Step) string {
-	if st.ToolCall != "" {
+	if len(st.Tools) > 0 {
 		return "tool_calls"
 	}
 	return "stop"
@@ -53,9 +60,9 @@ func finishReason(st Step) string {
 
 func (c chatAnswer) plain(q request, st Step, id string, created int64) any {
 	message := obj{"role": "assistant", "content": words(st.Tokens), "refusal": nil}
-	if st.ToolCall != "" {
+	if len(st.Tools) > 0 {
 		message["content"] = nil
-		message["tool_calls"] = []obj{c.toolCall(st, id)}
+		message["tool_calls"] = c.toolCalls(st, id)
 	}
 	return obj{
 		"id": id, "object": "chat.completion", "created": created, "model": q.Model,
@@ -75,13 +82,15 @@ func (chatAnswer) open(request, Step, string, int64) []byte { return nil }
 
 func (c chatAnswer) token(q request, st Step, id string, created int64, i int) []byte {
 	delta := obj{"content": word(i)}
-	if st.ToolCall != "" {
-		call := c.toolCall(st, id)
-		call["index"] = 0
-		if i > 0 {
-			call = obj{"index": 0, "function": obj{"arguments": " "}}
+	if last := len(st.Tools) - 1; last >= 0 { // the calls come with the first token; blanks after them change nothing
+		calls := []obj{{"index": last, "function": obj{"arguments": " "}}}
+		if i == 0 {
+			calls = c.toolCalls(st, id)
+			for n, call := range calls {
+				call["index"] = n
+			}
 		}
-		delta = obj{"tool_calls": []obj{call}}
+		delta = obj{"tool_calls": calls}
 	}
 	if i == 0 {
 		delta["role"] = "assistant"

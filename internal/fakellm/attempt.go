@@ -25,6 +25,7 @@ type request struct {
 
 	inputTokens int
 	inputs      int
+	turn        int
 }
 
 // answer shapes the bodies of one endpoint. Its stream methods return complete server-sent events.
@@ -105,6 +106,7 @@ func (a *attempt) read(r *http.Request) error {
 		content = a.q.Input
 	}
 	a.q.inputTokens = max(1, len(content)/4) // about four characters a token
+	a.q.turn = turnOf(content)
 	a.q.inputs = 1
 	var list []json.RawMessage
 	if json.Unmarshal(a.q.Input, &list) == nil {
@@ -116,8 +118,29 @@ func (a *attempt) read(r *http.Request) error {
 	e.Model, e.Stream = a.q.Model, a.q.Stream
 	e.TraceID, e.ParentSpanID = traceparent(r.Header)
 	e.AttemptHeader = retryCount(r.Header)
-	e.Script, e.Step, e.AttemptSeen, a.st, err = a.s.pick(r, e.Model, e.TraceID, e.AttemptHeader)
+	e.Script, e.Step, e.AttemptSeen, a.st, err = a.s.pick(r, e.Model, e.TraceID, a.q.turn, e.AttemptHeader)
+	e.Turn = a.st.Turn
 	return err
+}
+
+// turnOf counts the answers that a request repeats: a conversation's first call has none.
+func turnOf(messages json.RawMessage) int {
+	var list []struct {
+		Role string `json:"role"`
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(messages, &list) != nil {
+		return 0 // a text, or a list of texts
+	}
+	turns, answered := 0, false
+	for _, m := range list {
+		answer := m.Role == "assistant" || m.Type == "function_call"
+		if answer && !answered { // one answer can be several items
+			turns++
+		}
+		answered = answer
+	}
+	return turns
 }
 
 // play answers by the step. An error other than errStopped means that the wait or the connection ended first.
@@ -173,6 +196,9 @@ func (a *attempt) stream(shape answer) error {
 		}
 		if a.st.Fault != FaultNone && i >= a.st.FaultAfter {
 			return a.fault()
+		}
+		if a.st.Pause > 0 && i == a.st.PauseAfter {
+			pause += a.st.Pause
 		}
 		if err := a.s.sleep(a.ctx, pause); err != nil {
 			return err

@@ -282,14 +282,89 @@ func TestParseScript(t *testing.T) {
 	script := mustParse(t, " 503@1.5s , stall, 200;ttft=1s;gap=2ms;tokens=5;retry-after=3;tool=x,200;reset-after=0")
 	require.Equal(t, Step{Status: 503, HeaderDelay: 1500 * time.Millisecond, Tokens: defaultTokens, FaultAfter: -1}, script[0])
 	require.Equal(t, FaultStall, script[1].Fault)
-	require.Equal(t, Step{Status: 200, FirstTokenDelay: time.Second, TokenInterval: 2 * time.Millisecond, Tokens: 5, FaultAfter: -1, RetryAfter: "3", ToolCall: "x"}, script[2])
+	require.Equal(t, Step{Status: 200, FirstTokenDelay: time.Second, TokenInterval: 2 * time.Millisecond, Tokens: 5, FaultAfter: -1, RetryAfter: "3", Tools: []string{"x"}}, script[2])
 	require.Equal(t, 0, script[3].FaultAfter)
 	require.Equal(t, script[3], script.At(99))
 
-	for _, bad := range []string{"", " ", "200,,200", "99", "600", "200@-1s", "200@2h", "200;ttft", "200;tokens=0", "200;gap=fast", strings.Repeat("200,", maxSteps) + "200"} {
+	for _, bad := range []string{"", " ", "200,,200", "99", "600", "200@-1s", "200@2h", "200;ttft", "200;tokens=0", "200;gap=fast", "200;pause=1s", "200;pause-after=3", "200;tool=a+", "200|", "|200", strings.Repeat("200,", maxSteps) + "200"} {
 		_, err := ParseScript(bad)
 		require.Error(t, err, "script %q", bad)
 	}
+}
+
+func TestTurnsFollowTheConversation(t *testing.T) {
+	script := mustParse(t, "200;tool=a+b|503,200|504")
+	require.Equal(t, []string{"a", "b"}, script.ForTurn(0).At(0).Tools)
+	require.Len(t, script.ForTurn(1), 2)
+	require.Equal(t, 504, script.ForTurn(2).At(5).Status)
+	require.Equal(t, script.ForTurn(2), script.ForTurn(7), "later calls get the last turn again")
+
+	h := start(t)
+	const (
+		asked    = `{"role":"user","content":"secret"}`
+		answered = `,{"role":"assistant","tool_calls":[]},{"role":"tool","content":"x"},{"role":"tool","content":"y"}`
+	)
+	body := func(messages string) string { return `{"model":"m","messages":[` + messages + `]}` }
+	inline := []string{HeaderScript, "200;tool=a+b|503,200|504"}
+	for i, want := range []int{200, 503, 200, 504} {
+		turn := []int{0, 1, 1, 2}[i]
+		require.Equal(t, want, h.status(t, body(asked+strings.Repeat(answered, turn)), inline...), "attempt %d", i)
+		e := h.entries(t)[i]
+		require.Equal(t, turn, e.Turn)
+		require.Equal(t, []int{0, 0, 1, 0}[i], e.Step)
+	}
+	// The Responses API repeats each call of an answer as an item of its own.
+	require.Equal(t, 1, turnOf(json.RawMessage(`[{"role":"user"},{"type":"function_call"},{"type":"function_call"},{"type":"function_call_output"}]`)))
+	require.Zero(t, turnOf(json.RawMessage(`["a","b"]`)))
+	require.Zero(t, turnOf(nil))
+}
+
+func TestStreamPausesAndGoesOn(t *testing.T) {
+	h := start(t)
+	resp, err := h.post(t.Context(), "/v1/chat/completions", `{"model":"m","stream":true}`, HeaderScript, "200;ttft=100ms;gap=10ms;tokens=6;pause=400ms;pause-after=4")
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	_, err = io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	e := h.entries(t)[0]
+	require.Equal(t, 6, e.OutputTokens)
+	require.Equal(t, int64(100e6), *e.FirstTokenAt-e.ReceivedAt)
+	require.Equal(t, int64(550e6), e.CompletedAt-e.ReceivedAt)
+}
+
+func TestToolsAreAskedForAtOnce(t *testing.T) {
+	h := start(t)
+	resp, err := h.post(t.Context(), "/v1/chat/completions", `{"model":"m","stream":true}`, HeaderScript, "200;tokens=3;tool=a+b")
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	names, arguments := map[int]string{}, map[int]string{}
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		data, ok := strings.CutPrefix(lines.Text(), "data: {")
+		if !ok {
+			continue
+		}
+		var chunk struct {
+			Choices []struct {
+				Delta struct {
+					ToolCalls []struct {
+						Index    int
+						ID       string
+						Function struct{ Name, Arguments string }
+					} `json:"tool_calls"`
+				}
+			}
+		}
+		require.NoError(t, json.Unmarshal([]byte("{"+data), &chunk))
+		for _, call := range chunk.Choices[0].Delta.ToolCalls {
+			names[call.Index] += call.Function.Name
+			arguments[call.Index] += call.Function.Arguments
+		}
+	}
+	require.NoError(t, lines.Err())
+	require.Equal(t, map[int]string{0: "a", 1: "b"}, names)
+	require.JSONEq(t, "{}", arguments[0])
+	require.JSONEq(t, "{}", arguments[1])
 }
 
 func mustParse(t *testing.T, text string) Script {

@@ -36,7 +36,9 @@ type LogEntry struct {
 	Stream bool `json:"stream"`
 	// Script is the key of the script that answered: a registered name, an inline script, or "default".
 	Script string `json:"script"`
-	// Step is the step of the script that answered, from 0.
+	// Turn is the turn of the script that answered, from 0.
+	Turn int `json:"turn,omitempty"`
+	// Step is the step of that turn that answered, from 0.
 	Step int `json:"step"`
 	// AttemptHeader is the client's own ordinal (x-stainless-retry-count, 0 on the first try); absent when it sent none.
 	AttemptHeader *int `json:"attempt_header,omitempty"`

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,12 +48,31 @@ type Step struct {
 	FaultAfter int
 	// RetryAfter is sent verbatim as the Retry-After header when not empty.
 	RetryAfter string
-	// ToolCall, when not empty, makes a chat answer ask for a call of the tool of this name.
-	ToolCall string
+	// Pause passes once in a stream that then goes on, on top of TokenInterval, after PauseAfter tokens.
+	Pause time.Duration
+	// PauseAfter is the number of tokens before Pause.
+	PauseAfter int
+	// Tools makes an answer ask for a call of each tool named, all at once; none when empty.
+	Tools []string
+	// Turn is the call of a conversation that the step answers, from 0.
+	Turn int
 }
 
 // Script is the answers to the attempts of one call, in order. Attempts beyond the last step get the last step again.
+// A script for several calls of one conversation, such as an agent's, has the steps of each turn, in order of turns.
 type Script []Step
+
+// ForTurn returns the steps that answer a conversation's call of this number, from 0; calls beyond the last turn get
+// the last turn's again.
+func (s Script) ForTurn(turn int) Script {
+	turn = max(0, min(turn, s[len(s)-1].Turn))
+	from := slices.IndexFunc(s, func(st Step) bool { return st.Turn == turn })
+	to := from
+	for to < len(s) && s[to].Turn == turn {
+		to++
+	}
+	return s[from:to]
+}
 
 // At returns the step for an attempt; the first attempt is 0. It panics on an empty script, which ParseScript never returns.
 func (s Script) At(attempt int) Step {
@@ -73,27 +93,35 @@ func newStep() Step {
 //	503@120ms,429;retry-after=1,200@50ms;ttft=300ms;gap=10ms;tokens=40
 //	stall,reset,200
 //	200;tokens=20;stall-after=5
+//	200;tokens=20;pause=400ms;pause-after=5
 //	200;tool=lookup
+//	200;tool=lookup+search|503,200
 //
 // Options: ttft and gap (durations), tokens, stall-after and reset-after (tokens sent before the fault, streams only),
-// retry-after (header value), tool (name of the tool to ask for). The error names every wrong step, counted from 1.
+// pause (duration) and pause-after (tokens sent before it, streams only), retry-after (header value), tool (names of the
+// tools to ask for at once, joined by +). A bar begins the steps of the conversation's next call, which is known by the
+// answers that the request repeats. The error names every wrong step, counted from 1.
 func ParseScript(text string) (Script, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, errors.New(`script is empty: give at least one step, such as "503,503,200"`)
 	}
-	parts := strings.Split(text, ",")
-	if len(parts) > maxSteps {
-		return nil, fmt.Errorf("script has %d steps, more than the %d allowed", len(parts), maxSteps)
+	if n := 1 + strings.Count(text, ",") + strings.Count(text, "|"); n > maxSteps {
+		return nil, fmt.Errorf("script has %d steps, more than the %d allowed", n, maxSteps)
 	}
-	script := make(Script, 0, len(parts))
+	var script Script
 	var errs []error
-	for i, part := range parts {
-		step, err := parseStep(strings.TrimSpace(part))
-		if err != nil {
-			errs = append(errs, fmt.Errorf("script step %d (%q): %w", i+1, part, err))
-			continue
+	n := 0
+	for turn, steps := range strings.Split(text, "|") {
+		for part := range strings.SplitSeq(steps, ",") {
+			n++
+			step, err := parseStep(strings.TrimSpace(part))
+			if err != nil {
+				errs = append(errs, fmt.Errorf("script step %d (%q): %w", n, part, err))
+				continue
+			}
+			step.Turn = turn
+			script = append(script, step)
 		}
-		script = append(script, step)
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
@@ -127,6 +155,9 @@ func parseStep(text string) (Step, error) {
 			return Step{}, err
 		}
 	}
+	if (step.Pause > 0) != (step.PauseAfter > 0) {
+		return Step{}, errors.New("pause and pause-after need each other")
+	}
 	return step, nil
 }
 
@@ -151,10 +182,17 @@ func (s *Step) setOption(field string) error {
 		s.FaultAfter, err = parseCount(value, 0)
 	case "retry-after":
 		s.RetryAfter = value
+	case "pause":
+		s.Pause, err = parseDelay(value)
+	case "pause-after":
+		s.PauseAfter, err = parseCount(value, 1)
 	case "tool":
-		s.ToolCall = value
+		s.Tools = strings.Split(value, "+")
+		if slices.Contains(s.Tools, "") {
+			err = fmt.Errorf("%q has an empty tool name", value)
+		}
 	default:
-		return fmt.Errorf("option %q is unknown: use ttft, gap, tokens, stall-after, reset-after, retry-after or tool", key)
+		return fmt.Errorf("option %q is unknown: use ttft, gap, tokens, stall-after, reset-after, pause, pause-after, retry-after or tool", key)
 	}
 	if err != nil {
 		return fmt.Errorf("option %s: %w", key, err)

@@ -42,7 +42,7 @@ type Options struct {
 // Server answers OpenAI-shaped requests by script. It is an http.Handler and safe for concurrent use.
 //
 // A request's script is the one its X-Fakellm-Script header names or contains, else the one registered under its
-// model, else DefaultScript. The step is chosen by the client's own retry ordinal when it sends one, else by
+// model, else DefaultScript. The turn is chosen by the answers that the request repeats, the step by the client's own retry ordinal when it sends one, else by
 // counting the attempts of the call; a call is then over once its last step was served.
 type Server struct {
 	now    func() time.Time
@@ -57,7 +57,10 @@ type Server struct {
 	seen    map[callKey]int
 }
 
-type callKey struct{ script, call, trace, model, path string }
+type callKey struct {
+	script, call, trace, model, path string
+	turn                             int
+}
 
 // New makes a server. Close it to end attempts that are still waiting.
 func New(o Options) *Server {
@@ -172,8 +175,9 @@ func (s *Server) getLog(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pick chooses the script and step of an attempt and counts it. header is the client's ordinal, or nil.
-func (s *Server) pick(r *http.Request, model, trace string, header *int) (key string, step, seen int, st Step, err error) {
+// pick chooses the script and step of an attempt and counts it. turn is the call's place in its conversation, header the
+// client's ordinal, or nil.
+func (s *Server) pick(r *http.Request, model, trace string, turn int, header *int) (key string, step, seen int, st Step, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key, script := "default", DefaultScript()
@@ -188,7 +192,8 @@ func (s *Server) pick(r *http.Request, model, trace string, header *int) (key st
 		key, script = model, known
 	}
 
-	call := callKey{script: key, call: r.Header.Get(HeaderCall), trace: trace, model: model, path: r.URL.Path}
+	script = script.ForTurn(turn)
+	call := callKey{script: key, call: r.Header.Get(HeaderCall), trace: trace, model: model, path: r.URL.Path, turn: turn}
 	if header != nil && *header == 0 {
 		delete(s.seen, call) // a first try starts a new call
 	}
