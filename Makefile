@@ -6,7 +6,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X driftline/internal/version.Version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench bench-storage libchdb generate dashboards lint clean
+.PHONY: help build demo test bench bench-storage libchdb generate dashboards lint record clean
 
 help: ## Show the targets.
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ bench-storage: libchdb ## Measure storage: exporter beside contrib's, bytes, que
 
 generate: ## Regenerate component metadata, docs and dashboards.
 	$(GO) generate ./...
+
+record: ## Record testdata/recorded afresh from the real SDKs (needs node, python3).
+	@traffic/record.sh
 
 lint: ## Vet and check formatting.
 	$(GO) vet ./...

@@ -1,8 +1,18 @@
 #!/bin/sh
 # Records testdata/recorded afresh: runs every scenario of every SDK and instrumentation against the scripted test
-# server and keeps what they sent, without content. Takes about two minutes, more on the first run. Arguments: none.
+# server and keeps what they sent, without content. Takes about four minutes, more on the first run. A machine with
+# nothing else to do records best: clients count the time in which they did not run.
+#   traffic/record.sh                                          all of it
+#   traffic/record.sh "python/otel node/otel"                  these, with all their scenarios
+#   traffic/record.sh "python/otel node/otel" timeout,agent    these scenarios of these
 set -eu
 cd "$(dirname "$0")/.."
+all="python/otel python/otel-latest python/openllmetry python/openinference \
+  node/otel node/otel-headers node/openllmetry node/openinference"
+programs=${1:-$all}
+scenarios=${2:-all}
+# Of these calls not one span is ever sent.
+silent="node-openinference-abortstream"
 work=$(mktemp -d)
 pids=""
 cleanup() {
@@ -36,15 +46,14 @@ address() {
 base_url=$(address "$work/fakellm.out")
 otlp=$(address "$work/otlpsink.out")
 
-for program in python/otel python/otel-latest python/openllmetry python/openinference \
-  node/otel node/otel-headers node/openllmetry node/openinference; do
+for program in $programs; do
   echo "recording $program" >&2
-  "traffic/${program%/*}/run.sh" --base-url "$base_url" --otlp "$otlp" --scenario all --dialect "${program#*/}" >>"$work/runs.jsonl"
+  "traffic/${program%/*}/run.sh" --base-url "$base_url" --otlp "$otlp" --scenario "$scenarios" --dialect "${program#*/}" >>"$work/runs.jsonl"
 done
 
 kill "$fakellm" "$otlpsink"
 wait "$fakellm" "$otlpsink"
 pids=""
 mkdir -p testdata/recorded
-rm -f testdata/recorded/*.json
-"$work/mkfixture" --spans "$work/spans.jsonl" --requests "$work/requests.jsonl" --runs "$work/runs.jsonl" --out testdata/recorded
+if [ $# = 0 ]; then rm -f testdata/recorded/*.json; fi
+"$work/mkfixture" --spans "$work/spans.jsonl" --requests "$work/requests.jsonl" --runs "$work/runs.jsonl" --silent "$silent" --out testdata/recorded

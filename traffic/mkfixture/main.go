@@ -22,6 +22,7 @@ import (
 
 func main() {
 	var spans, requests, runs, out string
+	var silent []string
 	cmd := &cobra.Command{
 		Use:          "mkfixture",
 		Short:        "Make content-free fixtures of a recording",
@@ -29,13 +30,14 @@ func main() {
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return run(cmd, spans, requests, runs, out)
+			return run(cmd, spans, requests, runs, out, silent)
 		},
 	}
 	cmd.Flags().StringVar(&spans, "spans", "", "OTLP JSON lines")
 	cmd.Flags().StringVar(&requests, "requests", "", "request log of the test server")
 	cmd.Flags().StringVar(&runs, "runs", "", "output of the traffic programs")
 	cmd.Flags().StringVar(&out, "out", "", "folder to write to")
+	cmd.Flags().StringSliceVar(&silent, "silent", nil, "fixtures of which no span is expected")
 	for _, f := range []string{"spans", "requests", "runs", "out"} {
 		_ = cmd.MarkFlagRequired(f) // fails only for a flag that does not exist
 	}
@@ -52,7 +54,7 @@ type scenario struct {
 	OK       bool   `json:"ok"`
 }
 
-func run(cmd *cobra.Command, spansFile, requestsFile, runsFile, out string) error {
+func run(cmd *cobra.Command, spansFile, requestsFile, runsFile, out string, silent []string) error {
 	requests, err := os.ReadFile(requestsFile)
 	if err != nil {
 		return err
@@ -81,6 +83,10 @@ func run(cmd *cobra.Command, spansFile, requestsFile, runsFile, out string) erro
 		case !s.OK:
 			errs = append(errs, fmt.Errorf("%s failed; no fixture is made of it", name))
 			continue
+		case !ok && slices.Contains(silent, name):
+			traces = ptrace.NewTraces()
+		case ok && slices.Contains(silent, name):
+			errs = append(errs, fmt.Errorf("%s: it sends spans now, take it off the list of the silent", name))
 		case !ok:
 			errs = append(errs, fmt.Errorf("%s: no span of trace %s was received", name, s.TraceID))
 			continue

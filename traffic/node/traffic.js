@@ -55,28 +55,77 @@ const SCENARIOS = {
   embeddings: (client) => client.embeddings.create(
     { model: 'text-embedding-3-small', input: ['synthetic one', 'synthetic two'], encoding_format: 'float' },
     { headers: { 'x-fakellm-script': '200@80ms' } }),
+  // A streamed chat call that falls silent after five tokens. The SDK's own timeout ends with the headers: the application gives up.
+  stallstream: async (client) => {
+    const signal = AbortSignal.timeout(740);
+    const chunks = await chat(client, '200@30ms;ttft=150ms;gap=15ms;tokens=20;stall-after=5', { timeout: 500, signal }, { stream: true });
+    let n = 0;
+    for await (const chunk of chunks) n += chunk.choices.length; // ends without an error
+    if (!signal.aborted || n !== 5) throw new Error(`a stream that stalls has ended after ${n} tokens`);
+  },
+  // A streamed chat call that pauses after five tokens and goes on.
+  stallresume: (client) => readStream(client, '200@30ms;ttft=150ms;gap=15ms;tokens=20;pause=600ms;pause-after=5'),
+  // A streamed chat call that the client gives up after five tokens.
+  abortstream: async (client) => {
+    const chunks = await chat(client, '200@30ms;ttft=150ms;gap=15ms;tokens=400', {}, { stream: true, stream_options: { include_usage: true } });
+    let n = 0;
+    for await (const chunk of chunks) if ((n += chunk.choices.length) === 5) break;
+  },
+  // A chat call that the client cancels after 300 ms.
+  abortcall: async (client) => {
+    const controller = new AbortController();
+    setTimeout(() => controller.abort(), 300);
+    const err = await chat(client, '200@5s', { signal: controller.signal }).then(() => null, (e) => e);
+    if (err?.constructor.name !== 'APIUserAbortError') throw err ?? new Error('a call that was cancelled has ended');
+  },
   // An agent: it asks for a tool, runs it, and its second call is answered 503, 503, 200.
-  agent: (client, tracer) => tracer.startActiveSpan('invoke_agent helper', { attributes: {
+  agent: (client, tracer) => agent(client, tracer, '200@120ms;tool=lookup|503@120ms,503@80ms,200@150ms', () => sleep(200)),
+  // An agent whose tool fails; the model is told and asks for it again.
+  toolerror: (client, tracer) => {
+    const fails = [true, false];
+    return agent(client, tracer, '200@120ms;tool=lookup|200@100ms;tool=lookup|200@150ms', async () => {
+      await sleep(150);
+      if (fails.shift()) throw new RangeError('synthetic failure');
+    });
+  },
+  // An agent that runs two tools at once, for 300 ms and 200 ms.
+  paralleltools: (client, tracer) => agent(client, tracer, '200@120ms;tool=lookup+search|200@150ms',
+    (name) => sleep({ lookup: 300, search: 200 }[name])),
+};
+
+// Calls the model until it asks for no more tools, which run all at once. The server knows the turn by the messages.
+function agent(client, tracer, script, work) {
+  const run = (call) => tracer.startActiveSpan(`execute_tool ${call.function.name}`, { attributes: {
+    'gen_ai.operation.name': 'execute_tool', 'gen_ai.tool.name': call.function.name,
+    'gen_ai.tool.type': 'function', 'gen_ai.tool.call.id': call.id,
+  } }, async (span) => {
+    let content = 'synthetic result';
+    try {
+      await work(call.function.name);
+    } catch (err) {
+      span.recordException(err);
+      span.setStatus({ code: 2 }); // ERROR
+      content = String(err);
+    }
+    span.end();
+    return { role: 'tool', tool_call_id: call.id, content };
+  });
+  return tracer.startActiveSpan('invoke_agent helper', { attributes: {
     'gen_ai.operation.name': 'invoke_agent', 'gen_ai.agent.name': 'helper', 'gen_ai.provider.name': 'openai',
   } }, async (root) => {
     try {
-      const answer = await chat(client, '200@120ms;tool=lookup', {}, { tools: [TOOL] });
-      const call = answer.choices[0].message.tool_calls[0];
-      await tracer.startActiveSpan('execute_tool lookup', { attributes: {
-        'gen_ai.operation.name': 'execute_tool', 'gen_ai.tool.name': call.function.name,
-        'gen_ai.tool.type': 'function', 'gen_ai.tool.call.id': call.id,
-      } }, async (span) => {
-        await sleep(200); // the tool's work
-        span.end();
-      });
-      await chat(client, '503@120ms,503@80ms,200@150ms', {}, { tools: [TOOL], messages: [
-        ...PROMPT, { role: 'assistant', tool_calls: [call] }, { role: 'tool', tool_call_id: call.id, content: 'synthetic result' },
-      ] });
+      const messages = [...PROMPT];
+      for (;;) {
+        const answer = await chat(client, script, {}, { tools: [TOOL], messages });
+        const calls = answer.choices[0].message.tool_calls;
+        if (!calls) return;
+        messages.push({ role: 'assistant', tool_calls: calls }, ...await Promise.all(calls.map(run)));
+      }
     } finally {
       root.end();
     }
-  }),
-};
+  });
+}
 
 // Makes the instrumentations of a dialect. They must exist before openai is loaded.
 function instrumentations(dialect) {

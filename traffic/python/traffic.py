@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import sys
+import time
 
 SCENARIOS = {}
 
@@ -103,29 +104,144 @@ def embeddings(client, _tracer):
 
 
 @scenario
-def agent(client, tracer):
-    """An agent: it asks for a tool, runs it, and its second call is answered 503, 503, 200."""
-    import time
+def stallstream(client, _tracer):
+    """A streamed chat call that falls silent after five tokens, until the client's read timeout."""
+    import httpx
+    import openai
 
+    n = 0
+    try:
+        chunks = client.chat.completions.create(
+            model=CHAT_MODEL, messages=PROMPT, stream=True, timeout=0.5,
+            extra_headers=script("200@30ms;ttft=150ms;gap=15ms;tokens=20;stall-after=5"))
+        for _ in chunks:
+            n += 1
+    except (httpx.ReadTimeout, openai.APITimeoutError):
+        if n == 5:
+            return
+        raise
+    raise AssertionError("a stream that stalls has ended")
+
+
+@scenario
+def stallresume(client, _tracer):
+    """A streamed chat call that pauses after five tokens and goes on."""
+    chunks = client.chat.completions.create(
+        model=CHAT_MODEL, messages=PROMPT, stream=True, stream_options={"include_usage": True},
+        extra_headers=script("200@30ms;ttft=150ms;gap=15ms;tokens=20;pause=600ms;pause-after=5"))
+    for _ in chunks:
+        pass
+
+
+@scenario
+def abortstream(client, _tracer):
+    """A streamed chat call that the client gives up after five tokens."""
+    chunks = client.chat.completions.create(
+        model=CHAT_MODEL, messages=PROMPT, stream=True, stream_options={"include_usage": True},
+        extra_headers=script("200@30ms;ttft=150ms;gap=15ms;tokens=400"))
+    for n, _ in enumerate(chunks, 1):
+        if n == 5:
+            break
+    chunks.close()
+
+
+@scenario
+def abortcall(client, _tracer):
+    """A chat call that the client cancels after 300 ms."""
+    import asyncio
+
+    import openai
+
+    async def run():
+        async with openai.AsyncOpenAI(base_url=client.base_url, api_key="not-a-key", max_retries=2, timeout=30) as other:
+            await asyncio.wait_for(other.chat.completions.create(
+                model=CHAT_MODEL, messages=PROMPT, extra_headers=script("200@5s")), 0.3)
+
+    try:
+        asyncio.run(run())
+    except asyncio.TimeoutError:
+        return
+    raise AssertionError("a call that was cancelled has ended")
+
+
+def agent_span(tracer):
     from opentelemetry.trace import SpanKind
 
-    with tracer.start_as_current_span("invoke_agent helper", kind=SpanKind.INTERNAL, attributes={
+    return tracer.start_as_current_span("invoke_agent helper", kind=SpanKind.INTERNAL, attributes={
         "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "helper", "gen_ai.provider.name": "openai",
-    }):
-        answer = client.chat.completions.create(
-            model=CHAT_MODEL, messages=PROMPT, tools=[TOOL], extra_headers=script("200@120ms;tool=lookup"))
-        call = answer.choices[0].message.tool_calls[0]
-        with tracer.start_as_current_span("execute_tool lookup", kind=SpanKind.INTERNAL, attributes={
-            "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": call.function.name,
-            "gen_ai.tool.type": "function", "gen_ai.tool.call.id": call.id,
-        }):
+    })
+
+
+def tool_span(tracer, call):
+    from opentelemetry.trace import SpanKind
+
+    return tracer.start_as_current_span("execute_tool " + call.function.name, kind=SpanKind.INTERNAL, attributes={
+        "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": call.function.name,
+        "gen_ai.tool.type": "function", "gen_ai.tool.call.id": call.id,
+    })
+
+
+def converse(client, text, run_tools):
+    """Calls the model until it asks for no more tools. The server knows the turn by the messages."""
+    messages = list(PROMPT)
+    while True:
+        answer = client.chat.completions.create(model=CHAT_MODEL, messages=messages, tools=[TOOL], extra_headers=script(text))
+        calls = answer.choices[0].message.tool_calls
+        if not calls:
+            return
+        messages.append({"role": "assistant", "tool_calls": [call.model_dump() for call in calls]})
+        for call, result in zip(calls, run_tools(calls)):
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+
+
+@scenario
+def agent(client, tracer):
+    """An agent: it asks for a tool, runs it, and its second call is answered 503, 503, 200."""
+    def run(calls):
+        with tool_span(tracer, calls[0]):
             time.sleep(0.2)  # the tool's work
-        messages = PROMPT + [
-            {"role": "assistant", "tool_calls": [call.model_dump()]},
-            {"role": "tool", "tool_call_id": call.id, "content": "synthetic result"},
-        ]
-        client.chat.completions.create(
-            model=CHAT_MODEL, messages=messages, tools=[TOOL], extra_headers=script("503@120ms,503@80ms,200@150ms"))
+        return ["synthetic result"]
+
+    with agent_span(tracer):
+        converse(client, "200@120ms;tool=lookup|503@120ms,503@80ms,200@150ms", run)
+
+
+@scenario
+def toolerror(client, tracer):
+    """An agent whose tool fails; the model is told and asks for it again."""
+    fails = [True, False]
+
+    def run(calls):
+        try:
+            with tool_span(tracer, calls[0]):
+                time.sleep(0.15)
+                if fails.pop(0):
+                    raise LookupError("synthetic failure")
+        except LookupError as e:
+            return [str(e)]
+        return ["synthetic result"]
+
+    with agent_span(tracer):
+        converse(client, "200@120ms;tool=lookup|200@100ms;tool=lookup|200@150ms", run)
+
+
+@scenario
+def paralleltools(client, tracer):
+    """An agent that runs two tools at once, for 300 ms and 200 ms."""
+    import concurrent.futures
+    import contextvars
+
+    def one(call):
+        with tool_span(tracer, call):
+            time.sleep({"lookup": 0.3, "search": 0.2}[call.function.name])
+        return "synthetic result"
+
+    def run(calls):
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            return [f.result() for f in [pool.submit(contextvars.copy_context().run, one, call) for call in calls]]
+
+    with agent_span(tracer):
+        converse(client, "200@120ms;tool=lookup+search|200@150ms", run)
 
 
 def instrument(dialect, provider):
