@@ -63,6 +63,17 @@ func Names(t testing.TB) []string {
 	return names
 }
 
+// Lost says whether the instrumentation of a fixture wrote no span for its call: it ends none for a call that fails or
+// is cancelled, or knows no embeddings. At most HTTP spans are there, which speak of no model.
+func Lost(name string) bool { return slices.Contains(lost, name) }
+
+var lost = []string{
+	"node-openinference-abortcall", "node-openinference-abortstream", "node-openinference-exhausted504",
+	"node-openllmetry-abortcall", "node-openllmetry-abortstream", "node-openllmetry-embeddings", "node-openllmetry-exhausted504",
+	"node-otel-abortstream", "node-otel-headers-abortstream",
+	"python-openllmetry-abortcall", "python-otel-abortcall", "python-otel-latest-abortcall",
+}
+
 // folder finds testdata/recorded from the working folder, which in a test is the package's own.
 func folder() (string, error) {
 	dir, err := os.Getwd()

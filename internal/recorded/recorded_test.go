@@ -21,6 +21,7 @@ var (
 	}
 	scenarios = []string{
 		"retry503", "stream", "streamretry503", "ratelimit429", "exhausted504", "timeout", "reset", "embeddings", "agent",
+		"stallstream", "stallresume", "abortstream", "abortcall", "toolerror", "paralleltools",
 	}
 )
 

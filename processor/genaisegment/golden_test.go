@@ -73,14 +73,6 @@ func jsonOf(t *testing.T, span ptrace.Span) string {
 	return string(raw)
 }
 
-// withoutGenAI are the recordings in which the instrumentation wrote no GenAI span (it
-// ends none for a call that fails, or knows no embeddings): only HTTP spans are there.
-var withoutGenAI = map[string]bool{
-	"node-openinference-exhausted504": true,
-	"node-openllmetry-exhausted504":   true,
-	"node-openllmetry-embeddings":     true,
-}
-
 // Spans that real SDKs wrote: each comes out once, unchanged but for driftline's own
 // marks and events, with rows that decode.
 func TestRecordedSpans(t *testing.T) {
@@ -97,8 +89,10 @@ func TestRecordedSpans(t *testing.T) {
 			r.clock.Advance(30 * time.Minute)
 			got := r.spans()
 			all := rowsOf(t, got)
-			require.Equal(t, withoutGenAI[name], len(pick[*rows.Operation](all)) == 0)
-			require.Equal(t, withoutGenAI[name], len(pick[*rows.Request](all)) == 0)
+			require.Equal(t, len(pick[*rows.Operation](all)) == 0, len(pick[*rows.Request](all)) == 0)
+			if !recorded.Lost(name) {
+				require.NotEmpty(t, pick[*rows.Operation](all))
+			}
 			for _, q := range pick[*rows.Request](all) {
 				require.Equal(t, q.EndedAt-q.StartedAt, q.Sum(), "segments partition the request")
 			}

@@ -46,7 +46,7 @@ func TestRun(t *testing.T) {
 	var out bytes.Buffer
 	cmd.SetOut(&out)
 	runs := file("runs", `{"sdk":"py","scenario":"x","trace_id":"`+wanted+`","ok":true}`+"\n")
-	require.NoError(t, run(cmd, spans, requests, runs, dir))
+	require.NoError(t, run(cmd, spans, requests, runs, dir, nil))
 	require.Equal(t, "py-x: 2 spans; removed: host.name\n", out.String())
 
 	data, err := os.ReadFile(filepath.Join(dir, "py-x.json"))
@@ -64,7 +64,17 @@ func TestRun(t *testing.T) {
 	require.Equal(t, []struct{ Seq int }{{1}, {2}}, entries)
 
 	runs = file("runs", `{"sdk":"py","scenario":"a","ok":false}`+"\n"+`{"sdk":"py","scenario":"b","trace_id":"ff","ok":true}`+"\n")
-	err = run(cmd, spans, requests, runs, dir)
+	err = run(cmd, spans, requests, runs, dir, nil)
 	require.ErrorContains(t, err, "py-a failed")
 	require.ErrorContains(t, err, "py-b: no span")
+
+	// A call of which no span is expected is a fixture too: the server saw it.
+	requests = file("requests", `{"seq":1,"trace_id":"ff"}`+"\n"+`{"seq":2,"trace_id":"`+wanted+`"}`+"\n")
+	runs = file("runs", `{"sdk":"py","scenario":"b","trace_id":"ff","ok":true}`+"\n")
+	require.NoError(t, run(cmd, spans, requests, runs, dir, []string{"py-b"}))
+	data, err = os.ReadFile(filepath.Join(dir, "py-b.json"))
+	require.NoError(t, err)
+	require.Equal(t, "{}\n", string(data))
+	runs = file("runs", `{"sdk":"py","scenario":"x","trace_id":"`+wanted+`","ok":true}`+"\n")
+	require.ErrorContains(t, run(cmd, spans, requests, runs, dir, []string{"py-x"}), "off the list of the silent")
 }
