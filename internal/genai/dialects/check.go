@@ -105,7 +105,7 @@ func (d *Document) checkAttributes(bad func(place, string, string, ...any)) {
 		t, known := typeOf[a.Means]
 		switch {
 		case a.Means != "" && !known:
-			bad(a.at, "means", "unknown meaning %q; known are %s", a.Means, names(Meanings, func(m Meaning) string { return m.Name }))
+			bad(a.at, "means", "unknown meaning %q: docs/dialects.md lists all", a.Means)
 		case known && t == Word && CarriesContent(a.Key):
 			bad(a.at, "key", "%q by its name holds what people or models wrote, which is never read", a.Key)
 		}
@@ -127,10 +127,9 @@ func (d *Document) checkAttributes(bad func(place, string, string, ...any)) {
 }
 
 func (d *Document) checkRules(bad func(place, string, string, ...any)) {
-	meanings := names(Meanings, func(m Meaning) string { return m.Name })
 	for _, r := range d.Rules {
 		if _, known := typeOf[r.Of]; !known && r.Of != "name" && r.Of != "first_word" {
-			bad(r.at, "of", "unknown word %q; known are name, first_word, %s", r.Of, meanings)
+			bad(r.at, "of", "unknown word %q: give name, first_word or a meaning, see docs/dialects.md", r.Of)
 		}
 		if len(r.Values) == 0 {
 			bad(r.at, "values", "is empty: give at least one value")
@@ -158,7 +157,7 @@ func (d *Document) checkRules(bad func(place, string, string, ...any)) {
 				if i >= len(r.With) {
 					part = fmt.Sprintf("without[%d]", i-len(r.With))
 				}
-				bad(r.at, part, "unknown meaning %q; known are %s", m, meanings)
+				bad(r.at, part, "unknown meaning %q: docs/dialects.md lists all", m)
 			}
 		}
 	}

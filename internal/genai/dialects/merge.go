@@ -61,8 +61,8 @@ func Merge(base, changes []Document) ([]Document, error) {
 		d.mergeRules(&c, &found)
 		d.mergeEvents(&c, &found)
 	}
+	across(out, &found) // before they are sorted, so that what is blamed is the change
 	slices.SortStableFunc(out, func(x, y Document) int { return x.Order - y.Order })
-	across(out, &found)
 	return out, errors.Join(found...)
 }
 

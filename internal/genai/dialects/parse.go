@@ -29,7 +29,7 @@ func (p Problem) Error() string {
 		at = fmt.Sprintf("%s:%d", at, p.Line)
 	}
 	if p.Path != "" {
-		if p.Line > 0 {
+		if strings.HasSuffix(p.From, ".yaml") || p.Line > 0 {
 			at += ": " + p.Path
 		} else {
 			at += "." + p.Path
