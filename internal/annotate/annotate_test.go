@@ -171,7 +171,8 @@ func TestSpanOfKeepsFactsAndNoContent(t *testing.T) {
 	event.Attributes().PutStr("content", "secret completion")
 
 	resource := ResourceOf(rs.Resource())
-	got := SpanOf(span, resource, "lib", func(key string) bool { return len(key) > 5 && key[:5] == "keep." })
+	var arena Arena
+	got := arena.Span(span, resource, "lib", func(key string) bool { return len(key) > 5 && key[:5] == "keep." })
 	require.Equal(t, genai.Span{
 		TraceID: "01000000000000000000000000000000", SpanID: "0200000000000000",
 		LinkedTraces: []string{"03000000000000000000000000000000"},

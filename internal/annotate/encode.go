@@ -3,6 +3,7 @@ package annotate
 import (
 	"reflect"
 	"slices"
+	"unsafe"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
@@ -20,13 +21,15 @@ func Encode(row rows.Row, event ptrace.SpanEvent) {
 	if p == nil {
 		panic("annotate: table " + string(row.Table()) + " is not carried by events")
 	}
-	value := reflect.ValueOf(row).Elem()
+	// Fields are read at their offsets: through reflection this took a fifth of the
+	// processor's time.
+	base := reflect.ValueOf(row).UnsafePointer()
 	event.SetName(p.eventName)
-	event.SetTimestamp(pcommon.Timestamp(max(0, value.FieldByIndex(p.columns[p.timeColumn].index).Int())))
+	event.SetTimestamp(pcommon.Timestamp(max(0, *(*int64)(unsafe.Add(base, p.columns[p.timeColumn].offset)))))
 	var present [maxColumns]uint8
 	n := 0
 	for i := range p.columns {
-		if !isAbsent(&p.columns[i], value.FieldByIndex(p.columns[i].index)) {
+		if !isAbsent(&p.columns[i], unsafe.Add(base, p.columns[i].offset)) {
 			present[n] = uint8(i)
 			n++
 		}
@@ -36,39 +39,67 @@ func Encode(row rows.Row, event ptrace.SpanEvent) {
 	attrs.EnsureCapacity(n)
 	for _, i := range present[:n] {
 		c := &p.columns[i]
-		put(c, value.FieldByIndex(c.index), attrs.AppendEmpty(c.key))
+		put(c, unsafe.Add(base, c.offset), attrs.AppendEmpty(c.key))
 	}
 	attrs.UnsafeIntoMap(event.Attributes())
 }
 
-func isAbsent(c *column, field reflect.Value) bool {
-	if c.form == formStringMap {
-		return field.Len() == 0
-	}
-	return field.IsZero()
-}
-
-func put(c *column, field reflect.Value, to pcommon.Value) {
+func isAbsent(c *column, field unsafe.Pointer) bool {
 	switch c.form {
 	case formString:
-		to.SetStr(field.String())
+		return *(*string)(field) == ""
 	case formBool:
-		to.SetBool(field.Bool())
-	case formInt:
-		to.SetInt(field.Int())
-	case formUint:
-		to.SetInt(int64(field.Uint()))
+		return !*(*bool)(field)
+	case formInt, formUint:
+		return whole(c, field) == 0
 	case formFloat:
-		to.SetDouble(field.Float())
-	case formOptionalBool:
-		to.SetBool(field.Elem().Bool())
-	case formOptionalInt:
-		to.SetInt(field.Elem().Int())
-	case formOptionalUint:
-		to.SetInt(int64(field.Elem().Uint()))
+		return *(*float64)(field) == 0
 	case formStringMap:
-		putMap(field.Interface().(map[string]string), to.SetEmptyMap())
+		return len(*(*map[string]string)(field)) == 0
 	}
+	return *(*unsafe.Pointer)(field) == nil
+}
+
+func put(c *column, field unsafe.Pointer, to pcommon.Value) {
+	switch c.form {
+	case formString:
+		to.SetStr(*(*string)(field))
+	case formBool:
+		to.SetBool(*(*bool)(field))
+	case formInt, formUint:
+		to.SetInt(whole(c, field))
+	case formFloat:
+		to.SetDouble(*(*float64)(field))
+	case formOptionalBool:
+		to.SetBool(**(**bool)(field))
+	case formOptionalInt, formOptionalUint:
+		to.SetInt(whole(c, *(*unsafe.Pointer)(field)))
+	case formStringMap:
+		putMap(*(*map[string]string)(field), to.SetEmptyMap())
+	}
+}
+
+// whole reads an integer of the column's width and sign.
+func whole(c *column, field unsafe.Pointer) int64 {
+	unsigned := c.form == formUint || c.form == formOptionalUint
+	switch c.bits {
+	case 64:
+		return *(*int64)(field)
+	case 32:
+		if unsigned {
+			return int64(*(*uint32)(field))
+		}
+		return int64(*(*int32)(field))
+	case 16:
+		if unsigned {
+			return int64(*(*uint16)(field))
+		}
+		return int64(*(*int16)(field))
+	}
+	if unsigned {
+		return int64(*(*uint8)(field))
+	}
+	return int64(*(*int8)(field))
 }
 
 // putMap writes m in the order of its keys, so that equal rows are equal bytes.

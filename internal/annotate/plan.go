@@ -24,9 +24,10 @@ const (
 
 // column is one field of a table, ready for use.
 type column struct {
-	key   string
-	index []int
-	form  form
+	key    string
+	index  []int
+	offset uintptr
+	form   form
 	// bits is the width of an integer field; a wider value would not fit.
 	bits int
 }
@@ -79,7 +80,7 @@ func buildPlans() map[rows.Table]*plan {
 			}
 			i := len(p.columns)
 			p.columns = append(p.columns, column{
-				key: rows.AttributePrefix + field.Column, index: field.Index, form: form, bits: bits,
+				key: rows.AttributePrefix + field.Column, index: field.Index, offset: field.Offset, form: form, bits: bits,
 			})
 			p.byKey[p.columns[i].key] = i
 			switch field.Column {

@@ -35,43 +35,100 @@ func firstText(attrs pcommon.Map, keys ...string) string {
 	for _, key := range keys {
 		if v, ok := attrs.Get(key); ok {
 			if s := v.AsString(); s != "" {
-				return cut(s, maxNameBytes)
+				return strings.Clone(cut(s, maxNameBytes))
 			}
 		}
 	}
 	return ""
 }
 
-// SpanOf makes the domain's span of an OTLP one. Only attributes for whose key
-// wanted is true are kept, on the span and on its events, so prompts and
-// completions never enter the buffer. The result shares no memory with span.
-func SpanOf(span ptrace.Span, resource *genai.Resource, scope string, wanted func(key string) bool) genai.Span {
-	traceID := span.TraceID().String()
+// Arena makes domain spans of OTLP ones, in room that it uses again. The zero value is
+// ready. It is not safe for concurrent use.
+type Arena struct {
+	attrs  []genai.Attr
+	events []genai.Event
+	// The texts of the last ids, since a trace's spans name each other.
+	trace     pcommon.TraceID
+	traceText string
+	ids       [idTexts]pcommon.SpanID
+	texts     [idTexts]string
+	next      int
+}
+
+const (
+	idTexts = 16
+	// keptRoom is how many attributes' room an Arena keeps.
+	keptRoom = 1 << 14
+)
+
+// Reset makes all room free: spans made before must not be used any more.
+func (a *Arena) Reset() {
+	if cap(a.attrs) > keptRoom {
+		a.attrs = nil
+	}
+	if cap(a.events) > keptRoom {
+		a.events = nil
+	}
+	clear(a.attrs) // so that nothing stays alive for them
+	clear(a.events)
+	a.attrs, a.events = a.attrs[:0], a.events[:0]
+}
+
+// Span makes the domain's span of an OTLP one. Only attributes for whose key wanted is
+// true are seen, on the span and on its events, so prompts and completions never are.
+// The result shares memory with span and with the arena.
+func (a *Arena) Span(span ptrace.Span, resource *genai.Resource, scope string, wanted func(key string) bool) genai.Span {
+	traceID := a.traceID(span.TraceID())
 	out := genai.Span{
-		TraceID:      traceID,
-		SpanID:       span.SpanID().String(),
-		ParentID:     span.ParentSpanID().String(),
-		LinkedTraces: linkedTraces(span.Links(), traceID),
-		TraceState:   cut(span.TraceState().AsRaw(), maxTraceStates),
-		Name:         cut(span.Name(), maxNameBytes),
-		Scope:        scope,
-		Kind:         kindOf(span.Kind()),
-		Status:       statusOf(span.Status().Code()),
-		Start:        int64(span.StartTimestamp()),
-		End:          int64(span.EndTimestamp()),
-		Resource:     resource,
-		Attrs:        attrsOf(span.Attributes(), wanted),
+		TraceID:    traceID,
+		SpanID:     a.spanID(span.SpanID()),
+		ParentID:   a.spanID(span.ParentSpanID()),
+		TraceState: cut(span.TraceState().AsRaw(), maxTraceStates),
+		Name:       cut(span.Name(), maxNameBytes),
+		Scope:      scope,
+		Kind:       kindOf(span.Kind()),
+		Status:     statusOf(span.Status().Code()),
+		Start:      int64(span.StartTimestamp()),
+		End:        int64(span.EndTimestamp()),
+		Resource:   resource,
+		Attrs:      a.attrsOf(span.Attributes(), wanted),
+	}
+	if links := span.Links(); links.Len() > 0 {
+		out.LinkedTraces = linkedTraces(links, traceID)
 	}
 	if n := min(span.Events().Len(), maxEvents); n > 0 {
-		out.Events = make([]genai.Event, n)
+		at := len(a.events)
 		for i := range n {
 			e := span.Events().At(i)
-			out.Events[i] = genai.Event{
-				Name: cut(e.Name(), maxNameBytes), Time: int64(e.Timestamp()), Attrs: attrsOf(e.Attributes(), wanted),
-			}
+			a.events = append(a.events, genai.Event{
+				Name: cut(e.Name(), maxNameBytes), Time: int64(e.Timestamp()), Attrs: a.attrsOf(e.Attributes(), wanted),
+			})
 		}
+		out.Events = a.events[at:len(a.events):len(a.events)]
 	}
 	return out
+}
+
+func (a *Arena) traceID(id pcommon.TraceID) string {
+	if a.traceText == "" || a.trace != id {
+		a.trace, a.traceText = id, id.String()
+	}
+	return a.traceText
+}
+
+func (a *Arena) spanID(id pcommon.SpanID) string {
+	if id.IsEmpty() {
+		return ""
+	}
+	for i := range a.ids {
+		if a.ids[i] == id {
+			return a.texts[i]
+		}
+	}
+	i := a.next
+	a.next = (i + 1) % idTexts
+	a.ids[i], a.texts[i] = id, id.String()
+	return a.texts[i]
 }
 
 func kindOf(k ptrace.SpanKind) genai.SpanKind {
@@ -102,17 +159,20 @@ func linkedTraces(links ptrace.SpanLinkSlice, own string) []string {
 	return out
 }
 
-func attrsOf(attrs pcommon.Map, wanted func(string) bool) []genai.Attr {
-	var out []genai.Attr
+func (a *Arena) attrsOf(attrs pcommon.Map, wanted func(string) bool) []genai.Attr {
+	at := len(a.attrs)
 	for key, v := range attrs.All() {
 		if !wanted(key) {
 			continue
 		}
 		if value, ok := valueOf(v); ok {
-			out = append(out, genai.Attr{Key: strings.Clone(key), Value: value})
+			a.attrs = append(a.attrs, genai.Attr{Key: key, Value: value})
 		}
 	}
-	return out
+	if at == len(a.attrs) {
+		return nil
+	}
+	return a.attrs[at:len(a.attrs):len(a.attrs)]
 }
 
 // valueOf keeps scalars and lists of scalars; maps and bytes state no fact that
@@ -146,11 +206,10 @@ func listOf(s pcommon.Slice) (genai.Value, bool) {
 	return genai.StringsValue(list...), true
 }
 
-// cut copies at most limit bytes of s and never ends inside a character. The copy
-// matters: a substring would keep the whole received message alive.
+// cut gives at most limit bytes of s and never ends inside a character.
 func cut(s string, limit int) string {
 	if len(s) > limit {
-		s = strings.ToValidUTF8(s[:limit], "")
+		return strings.ToValidUTF8(s[:limit], "")
 	}
-	return strings.Clone(s)
+	return s
 }

@@ -11,31 +11,42 @@ import (
 
 // release sends what is held of e, with the rows that are new or changed.
 func (b *Buffer[P]) release(e *entry[P], reason string, complete bool, now time.Time) Release[P] {
-	r := Release[P]{TraceID: e.id, Reason: reason, GenAI: e.genai, Spans: make([]Sent[P], len(e.held))}
+	traceID := idText(e.id)
+	r := Release[P]{TraceID: traceID, Reason: reason, GenAI: e.genai, Spans: make([]Sent[P], len(e.held))}
 	for i := range e.held {
 		r.Spans[i].Payload = e.held[i].payload
 	}
-	if e.genai && (len(e.held) > 0 || b.set.CheckpointSpans) {
-		result := b.set.Analyze(genai.Trace{
-			Spans: e.spans, Complete: complete, Reason: reason, Truncated: e.truncated,
-			LateFragment: e.fragment, Now: now.UnixNano(), AttemptWait: int64(b.set.AttemptWait),
-		})
-		if !complete {
-			b.agents.name(result.Operations, result.Attempts)
-		} else if !e.fragment {
-			b.agents.learn(result.Operations, now)
+	if len(e.held) > 0 || e.genai && b.set.CheckpointSpans {
+		b.understand(e, traceID)
+		if e.genai {
+			b.analyse(e, &r, complete, now)
 		}
-		if result.SkewedSpans > e.skewed {
-			b.stats.Skewed += int64(result.SkewedSpans - e.skewed)
-			e.skewed = result.SkewedSpans
-		}
-		c := newCarriers(e.held)
-		c.mark(&result, r.Spans)
-		c.load(b.changes(e, &result, complete, now), &r)
+		b.unhold(e)
+		b.pack(e)
+		b.work.trim()
 	}
-	b.unhold(e)
 	b.stats.Releases[reason]++
 	return r
+}
+
+// analyse finds the rows of the spans in the scratch and puts them on those being sent.
+func (b *Buffer[P]) analyse(e *entry[P], r *Release[P], complete bool, now time.Time) {
+	result := b.set.Analyze(genai.Trace{
+		Spans: b.work.spans, Complete: complete, Reason: r.Reason, Truncated: e.truncated,
+		LateFragment: e.fragment, Now: now.UnixNano(), AttemptWait: int64(b.set.AttemptWait),
+	})
+	if !complete {
+		b.agents.name(result.Operations, result.Attempts)
+	} else if !e.fragment {
+		b.agents.learn(result.Operations, now)
+	}
+	if result.SkewedSpans > e.skewed {
+		b.stats.Skewed += int64(result.SkewedSpans - e.skewed)
+		e.skewed = result.SkewedSpans
+	}
+	c := newCarriers[P](b.work.views)
+	c.mark(&result, r.Spans)
+	c.load(b.changes(e, &result, complete, now), r)
 }
 
 // unhold forgets the payloads: the caller has them now.
@@ -46,25 +57,32 @@ func (b *Buffer[P]) unhold(e *entry[P]) {
 	}
 	b.stats.Sent += int64(len(e.held))
 	b.stats.Held -= int64(len(e.held))
-	b.stats.Spans -= int64(e.unanalysed)
-	b.stats.Bytes -= freed
-	e.bytes -= freed
-	e.held, e.unanalysed = nil, 0
+	b.stats.Spans -= int64(len(e.held))
+	b.weigh(e, -freed)
+	e.held = nil
 }
 
 // changes returns the rows that differ from what was sent before, tombstones for
 // keys that are gone, and snapshots, all with this release's revision.
 func (b *Buffer[P]) changes(e *entry[P], result *genai.Result, complete bool, now time.Time) []rows.Row {
-	var out []rows.Row
-	present := map[rows.Key]struct{}{}
+	before := b.sentKeys(e, idText(e.id))
+	n := len(result.Requests) + len(result.Operations) + len(result.Attempts) + len(result.Segments)
+	out := make([]rows.Row, 0, n+len(result.Open))
+	list := b.work.keep[:0]
+	var present map[rows.Key]struct{}
+	if before != nil {
+		present = make(map[rows.Key]struct{}, n)
+	}
 	add := func(row rows.Row) {
 		b.labels.apply(row, now)
-		key, hash := row.Key(), b.digest.rowHash(row)
-		present[key] = struct{}{}
-		if before, sent := e.emitted[key]; sent && before == hash {
-			return
+		k := sentKey{row.Key(), b.digest.rowHash(row)}
+		list = append(list, k)
+		if before != nil {
+			present[k.key] = struct{}{}
+			if hash, sent := before[k.key]; sent && hash == k.hash {
+				return
+			}
 		}
-		b.remember(e, key, hash)
 		out = append(out, row)
 	}
 	for _, row := range result.Requests {
@@ -79,11 +97,13 @@ func (b *Buffer[P]) changes(e *entry[P], result *genai.Result, complete bool, no
 	for _, row := range result.Segments {
 		add(row)
 	}
-	// Every row of a fragment has revision 0, so a tombstone could not be told from
-	// the row it takes back, or would take back a row of the whole trace.
-	if !e.fragment {
-		out = append(out, b.tombstones(e, result, present, complete)...)
+	if len(before) > 0 {
+		taken, kept := b.gone(e, before, present, result, complete)
+		out, list = append(out, taken...), append(list, kept...)
 	}
+	b.rememberKeys(e, list)
+	clear(list)
+	b.work.keep = list[:0]
 	for _, row := range result.Open {
 		b.labels.apply(row, now)
 		out = append(out, row) // each snapshot has its own key
@@ -101,40 +121,37 @@ func (b *Buffer[P]) changes(e *entry[P], result *genai.Result, complete bool, no
 	return out
 }
 
-func (b *Buffer[P]) remember(e *entry[P], key rows.Key, hash uint64) {
-	if _, known := e.emitted[key]; !known {
-		e.bytes += bytesPerKey
-		b.stats.Bytes += bytesPerKey
-	}
-	e.emitted[key] = hash
-}
-
-// tombstones takes back keys that were sent and are no longer true. While the trace
-// is open a missing row may only be waiting for a further attempt, so then a key is
-// taken back only if the result says what became of it: the same row under another
-// key, or an operation that is now an attempt of another one.
-func (b *Buffer[P]) tombstones(e *entry[P], result *genai.Result, present map[rows.Key]struct{}, complete bool) []rows.Row {
-	var gone []rows.Key
-	for key := range e.emitted {
+// gone splits the keys that were sent before and are not present: tombstones for those
+// that are no longer true, and what stays known as sent. While the trace is open a missing
+// row may only be waiting for a further attempt, so then a key is taken back only if the
+// result says what became of it: the same row under another key, or an operation that is
+// now an attempt of another one. Every row of a fragment has revision 0, so a tombstone
+// could not be told from the row it takes back, or would take back one of the whole trace.
+func (b *Buffer[P]) gone(e *entry[P], before map[rows.Key]uint64, present map[rows.Key]struct{}, result *genai.Result, complete bool) ([]rows.Row, []sentKey) {
+	var absent []rows.Key
+	for key := range before {
 		if _, still := present[key]; !still {
-			gone = append(gone, key)
+			absent = append(absent, key)
 		}
 	}
-	if len(gone) == 0 {
-		return nil
+	if len(absent) == 0 {
+		return nil, nil
 	}
-	if !complete {
-		gone = slices.DeleteFunc(gone, replacedBy(result, present))
+	slices.SortFunc(absent, compareKeys)
+	unexplained := func(rows.Key) bool { return e.fragment }
+	if !complete && !e.fragment {
+		unexplained = replacedBy(result, present)
 	}
-	slices.SortFunc(gone, compareKeys)
-	out := make([]rows.Row, 0, len(gone))
-	for _, key := range gone {
-		delete(e.emitted, key)
-		e.bytes -= bytesPerKey
-		b.stats.Bytes -= bytesPerKey
+	var out []rows.Row
+	var kept []sentKey
+	for _, key := range absent {
+		if unexplained(key) {
+			kept = append(kept, sentKey{key, before[key]})
+			continue
+		}
 		out = append(out, tombstone(key))
 	}
-	return out
+	return out, kept
 }
 
 // replacedBy returns a test that is true for keys of which the result does not say

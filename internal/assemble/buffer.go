@@ -2,87 +2,121 @@ package assemble
 
 import (
 	"container/heap"
-	"container/list"
 	"iter"
+	"math"
 	"time"
 
 	"driftline/internal/genai"
 	"driftline/internal/rows"
 )
 
+// Viewer makes the domain's spans of payloads, when their trace is released. What View
+// returns may share memory with its payload, and is not used after the next Reset.
+type Viewer[P any] interface {
+	// Reset begins a release.
+	Reset()
+	View(payload P) genai.Span
+}
+
+// Arrival is one span that came, with what must be known of it before its trace is
+// released.
+type Arrival[P any] struct {
+	TraceID [16]byte
+	// Start is the span's own, in Unix nanoseconds.
+	Start int64
+	// Root says that the span has no parent, GenAI that it makes its trace worth
+	// analysing (genai.IsGenAI).
+	Root, GenAI bool
+	// Size is about the memory that Payload takes, in bytes.
+	Size    int
+	Payload P
+}
+
 // Buffer holds traces until they are due. P is what the caller wants back when a
 // span is sent, usually the original span.
 type Buffer[P any] struct {
 	set    Settings
-	traces map[string]*entry[P]
+	view   Viewer[P]
+	traces map[[16]byte]*entry[P]
 	queue  dueQueue[P]
-	// open and remembered list traces from the oldest to the newest.
-	open, remembered *list.List
-	forgotten        *forgotten
-	labels           *labels
-	agents           *agents
-	digest           digest
-	nextSeq          uint64
-	stats            Stats
+	// open, remembered and plain list traces from the oldest to the newest; plain are
+	// released traces without GenAI spans.
+	open, remembered, plain chain[P]
+	heavy                   []*entry[P] // candidates for an eviction, the heaviest last
+	forgotten               *forgotten
+	labels                  *labels
+	agents                  *agents
+	digest                  digest
+	keys                    keyNames
+	work                    scratch[P]
+	nextSeq                 uint64
+	stats                   Stats
 }
 
 // New makes an empty buffer.
-func New[P any](set Settings) *Buffer[P] {
+func New[P any](set Settings, view Viewer[P]) *Buffer[P] {
 	return &Buffer[P]{
-		set:    set,
-		traces: map[string]*entry[P]{},
-		open:   list.New(), remembered: list.New(),
+		set: set, view: view,
+		traces:    map[[16]byte]*entry[P]{},
 		forgotten: newForgotten(set.MaxForgotten),
 		labels:    newLabels(set.MaxLabelValues),
 		agents:    newAgents(workPerLabel * set.MaxLabelValues),
+		keys:      newKeyNames(),
 		stats:     newStats(),
 	}
 }
 
-// Add takes one span that arrived at now, with its payload of about size bytes, and
-// returns what must be released at once because a bound was reached. A time slightly
-// before that of an earlier call does no harm: what was due stays due.
-func (b *Buffer[P]) Add(span genai.Span, payload P, size int, now time.Time) []Release[P] {
-	e := b.traces[span.TraceID]
+// Add takes one span that arrived at now and returns what must be released at once
+// because a bound was reached. A time slightly before that of an earlier call does no
+// harm: what was due stays due.
+func (b *Buffer[P]) Add(a Arrival[P], now time.Time) []Release[P] {
+	at := now.UnixNano()
+	e := b.traces[a.TraceID]
 	if e == nil {
-		e = b.begin(span.TraceID, now)
+		e = b.begin(a.TraceID, at)
 	}
-	b.count(e, now)
+	b.count(e, at)
 	if len(e.held) == 0 {
-		e.lateAt = now // matters only for released traces and fragments
+		e.lateAt = at // matters only for released traces and fragments
 		if !e.wantsCheckpoint(b.set.CheckpointSpans) {
-			e.nextCheckpoint = now.Add(b.set.CheckpointInterval)
+			e.nextCheckpoint = after(at, b.set.CheckpointInterval)
 		}
 	}
-	e.last = now
-	if e.released {
-		b.remembered.MoveToBack(e.element)
+	e.last = at
+	if e.released && e.in.last != e {
+		c := e.in
+		e.remove()
+		c.push(e)
 	}
-	load, bytes := e.load(), e.bytes
-	b.hold(e, &span, payload, size)
-	b.keep(e, span, now)
-	b.stats.Spans += int64(e.load() - load)
-	b.stats.Bytes += e.bytes - bytes
+	if a.Root && e.rootAt == 0 {
+		e.rootAt = at
+	}
+	e.genai = e.genai || a.GenAI
+	e.began = min(e.began, a.Start)
+	e.held = append(e.held, held[P]{payload: a.Payload, size: int64(a.Size)})
+	b.weigh(e, int64(a.Size)+bytesPerHeld)
+	b.stats.Spans++
 	b.schedule(e)
 	return b.enforce(now)
 }
 
-func (b *Buffer[P]) begin(traceID string, now time.Time) *entry[P] {
-	e := &entry[P]{
-		id: traceID, seq: b.nextSeq, seen: map[uint64]struct{}{}, emitted: map[rows.Key]uint64{},
-		bytes: bytesPerTrace, fragment: b.forgotten.has(traceID), last: now, lateAt: now,
-	}
+func (b *Buffer[P]) begin(traceID [16]byte, at int64) *entry[P] {
+	e := &entry[P]{id: traceID, seq: b.nextSeq, fragment: b.forgotten.has(traceID), last: at, lateAt: at, due: never, began: never}
 	b.nextSeq++
 	b.traces[traceID] = e
-	e.element = b.open.PushBack(e)
+	b.open.push(e)
 	heap.Push(&b.queue, e)
-	b.stats.Open++
-	b.stats.Traces++
-	b.stats.Bytes += e.bytes
+	b.weigh(e, bytesPerTrace)
 	return e
 }
 
-func (b *Buffer[P]) count(e *entry[P], now time.Time) {
+// weigh adds n bytes to what e takes.
+func (b *Buffer[P]) weigh(e *entry[P], n int64) {
+	e.bytes += n
+	b.stats.Bytes += n
+}
+
+func (b *Buffer[P]) count(e *entry[P], at int64) {
 	b.stats.Received++
 	b.stats.Held++
 	switch {
@@ -91,63 +125,43 @@ func (b *Buffer[P]) count(e *entry[P], now time.Time) {
 	case e.released:
 		b.stats.Late++
 		if b.set.OnLate != nil {
-			b.set.OnLate(now.Sub(e.releasedAt))
+			b.set.OnLate(time.Duration(at - e.releasedAt))
 		}
 	}
 }
 
-// hold keeps the payload until the span is sent.
-func (b *Buffer[P]) hold(e *entry[P], span *genai.Span, payload P, size int) {
-	e.held = append(e.held, held[P]{spanID: span.SpanID, start: span.Start, size: int64(size), payload: payload})
-	e.bytes += int64(size) + bytesPerHeld
-}
-
-// keep adds the span to what is analysed, once, and within the trace's limit.
-func (b *Buffer[P]) keep(e *entry[P], span genai.Span, now time.Time) {
-	h := b.digest.spanHash(&span)
-	if _, known := e.seen[h]; known {
-		e.unanalysed++
-		b.stats.Duplicates++
-		return
-	}
-	isRoot := span.ParentID == ""
-	if isRoot && e.rootAt.IsZero() {
-		e.rootAt = now
-	}
-	e.genai = e.genai || b.set.IsGenAI(&span)
-	if len(e.spans) >= b.set.MaxSpansPerTrace && !(isRoot && e.roots < extraRoots) {
-		e.unanalysed++
-		e.truncated = true
-		b.stats.Truncated++
-		return
-	}
-	if isRoot {
-		e.roots++
-	}
-	e.seen[h] = struct{}{}
-	e.bytes += int64(span.Size()) + bytesPerSeen
-	e.spans = append(e.spans, span)
-}
-
 func (b *Buffer[P]) schedule(e *entry[P]) {
-	e.due = e.nextDue(&b.set)
-	heap.Fix(&b.queue, e.queueIndex)
+	if due := e.nextDue(&b.set); due != e.due {
+		e.due = due
+		heap.Fix(&b.queue, e.queueIndex)
+	}
 }
 
 // Tick returns what is due at now.
 func (b *Buffer[P]) Tick(now time.Time) []Release[P] {
-	var out []Release[P]
-	for len(b.queue) > 0 && !b.queue[0].due.After(now) {
-		e := b.queue[0]
-		if r, ok := b.attend(e, now); ok {
+	out, _ := b.TickSome(now, math.MaxInt)
+	return out
+}
+
+// TickSome returns what is due at now, of at most so many traces, and whether more may
+// be due.
+func (b *Buffer[P]) TickSome(now time.Time, traces int) (out []Release[P], more bool) {
+	at := now.UnixNano()
+	for len(b.queue) > 0 && b.queue[0].due <= at {
+		if traces--; traces < 0 {
+			return out, true
+		}
+		if r, ok := b.attend(b.queue[0], now); ok {
 			out = append(out, r)
 		}
 	}
-	return out
+	// What was released is remembered, and that has its own bound.
+	return append(out, b.enforce(now)...), false
 }
 
 // attend does what is due for e, which changes e's due time or removes it.
 func (b *Buffer[P]) attend(e *entry[P], now time.Time) (Release[P], bool) {
+	at := now.UnixNano()
 	if e.released {
 		if len(e.held) == 0 {
 			b.forget(e)
@@ -158,13 +172,13 @@ func (b *Buffer[P]) attend(e *entry[P], now time.Time) (Release[P], bool) {
 	switch {
 	case e.fragment:
 		return b.complete(e, rows.ReleaseLate, now), true
-	case !e.rootAt.IsZero():
+	case e.rootAt != 0:
 		return b.complete(e, rows.ReleaseRoot, now), true
-	case !e.last.Add(b.set.TraceTimeout).After(now):
+	case after(e.last, b.set.TraceTimeout) <= at:
 		return b.complete(e, rows.ReleaseTimeout, now), true
 	}
 	r := b.release(e, ReleaseCheckpoint, false, now)
-	e.nextCheckpoint = now.Add(b.set.CheckpointInterval)
+	e.nextCheckpoint = after(at, b.set.CheckpointInterval)
 	b.schedule(e)
 	return r, len(r.Spans) > 0 || len(r.Loose) > 0
 }
@@ -174,54 +188,16 @@ func (b *Buffer[P]) complete(e *entry[P], reason string, now time.Time) Release[
 	r := b.release(e, reason, true, now)
 	if !e.released {
 		e.released = true
-		e.releasedAt = now
-		b.stats.Open--
-		b.open.Remove(e.element)
-		e.element = b.remembered.PushBack(e)
+		e.releasedAt = now.UnixNano()
+	}
+	e.remove()
+	if e.genai || e.fragment {
+		b.remembered.push(e)
+	} else {
+		b.plain.push(e)
 	}
 	b.schedule(e)
 	return r
-}
-
-// enforce evicts the oldest traces until every bound holds. Remembered traces go
-// first: their rows are stored already.
-func (b *Buffer[P]) enforce(now time.Time) []Release[P] {
-	var out []Release[P]
-	for {
-		bound, over := b.exceeded()
-		if !over || len(b.traces) == 0 {
-			return out
-		}
-		e := b.oldest()
-		if e.released {
-			b.stats.EvictedRemembered[bound]++
-		} else {
-			b.stats.EvictedOpen[bound]++
-		}
-		if !e.released || len(e.held) > 0 {
-			out = append(out, b.complete(e, rows.ReleaseEvicted, now))
-		}
-		b.forget(e)
-	}
-}
-
-func (b *Buffer[P]) exceeded() (Bound, bool) {
-	switch {
-	case len(b.traces) > b.set.MaxTraces:
-		return BoundTraces, true
-	case b.stats.Spans > int64(b.set.MaxSpans):
-		return BoundSpans, true
-	case b.stats.Bytes > b.set.MaxBytes:
-		return BoundBytes, true
-	}
-	return "", false
-}
-
-func (b *Buffer[P]) oldest() *entry[P] {
-	if first := b.remembered.Front(); first != nil {
-		return first.Value.(*entry[P])
-	}
-	return b.open.Front().Value.(*entry[P])
 }
 
 // forget removes a released trace. Its id stays known as forgotten when rows of it
@@ -230,10 +206,9 @@ func (b *Buffer[P]) forget(e *entry[P]) {
 	if e.revision > 0 || e.fragment {
 		b.forgotten.add(e.id)
 	}
-	b.remembered.Remove(e.element)
+	e.remove()
 	heap.Remove(&b.queue, e.queueIndex)
 	delete(b.traces, e.id)
-	b.stats.Traces--
 	b.stats.Spans -= int64(e.load())
 	b.stats.Bytes -= e.bytes
 }
@@ -242,16 +217,18 @@ func (b *Buffer[P]) forget(e *entry[P]) {
 // buffer. A caller that stops early finds what was left in Stats().Held.
 func (b *Buffer[P]) Drain(now time.Time) iter.Seq[Release[P]] {
 	return func(yield func(Release[P]) bool) {
-		for b.open.Len()+b.remembered.Len() > 0 {
-			e := b.oldest()
-			due := !e.released || len(e.held) > 0
-			var r Release[P]
-			if due {
-				r = b.complete(e, rows.ReleaseShutdown, now)
-			}
-			b.forget(e)
-			if due && !yield(r) {
-				return
+		for _, c := range []*chain[P]{&b.remembered, &b.plain, &b.open} {
+			for c.first != nil {
+				e := c.first
+				due := !e.released || len(e.held) > 0
+				var r Release[P]
+				if due {
+					r = b.complete(e, rows.ReleaseShutdown, now)
+				}
+				b.forget(e)
+				if due && !yield(r) {
+					return
+				}
 			}
 		}
 	}
@@ -260,6 +237,7 @@ func (b *Buffer[P]) Drain(now time.Time) iter.Seq[Release[P]] {
 // Stats returns the counts so far. The maps are copies.
 func (b *Buffer[P]) Stats() Stats {
 	s := b.stats
+	s.Open, s.Remembered, s.Traces = int64(b.open.len), int64(b.remembered.len+b.plain.len), int64(len(b.traces))
 	s.OverflowLabels = b.labels.overflow
 	s.EvictedOpen = copyOf(s.EvictedOpen)
 	s.EvictedRemembered = copyOf(s.EvictedRemembered)
@@ -274,4 +252,16 @@ func copyOf[K comparable](m map[K]int64) map[K]int64 {
 		out[k] = v
 	}
 	return out
+}
+
+// OldestOpen is the earliest start of a trace with GenAI spans whose root has not come,
+// in Unix nanoseconds, and false if there is none. It looks at every open trace.
+func (b *Buffer[P]) OldestOpen() (began int64, ok bool) {
+	began = never
+	for e := b.open.first; e != nil; e = e.next {
+		if e.genai && e.rootAt == 0 && !e.fragment {
+			began = min(began, e.began)
+		}
+	}
+	return began, began != never
 }

@@ -6,14 +6,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"driftline/internal/genai"
 	"driftline/internal/rows"
 )
 
 func at(d time.Duration) time.Time { return start.Add(d) }
 
 func TestC41_ChildAfterItsRootIsIncludedSoon(t *testing.T) {
-	b := New[int](testSettings())
+	b := newToy(testSettings())
 	require.Empty(t, b.Add(span(1, 1, "root", 0, 3*time.Second), 0, 100, at(3100*time.Millisecond)))
 	require.Empty(t, b.Add(span(1, 2, "chat", 0, time.Second), 1, 100, at(4*time.Second)))
 	require.Empty(t, b.Tick(at(5*time.Second)))
@@ -30,7 +29,7 @@ func TestC41_ChildAfterItsRootIsIncludedSoon(t *testing.T) {
 }
 
 func TestCheckpointSendsFinishedWorkAndSnapshots(t *testing.T) {
-	b := New[int](testSettings())
+	b := newToy(testSettings())
 	b.Add(span(1, 2, "chat", 0, time.Second), 1, 100, at(time.Second))
 	require.Empty(t, b.Tick(at(10*time.Second)))
 	first := b.Tick(at(11 * time.Second))
@@ -49,7 +48,7 @@ func TestCheckpointSendsFinishedWorkAndSnapshots(t *testing.T) {
 func TestWithoutCheckpointSpansNothingIsLoose(t *testing.T) {
 	set := testSettings()
 	set.CheckpointSpans = false
-	b := New[int](set)
+	b := newToy(set)
 	b.Add(span(1, 2, "chat", 0, time.Second), 1, 100, at(time.Second))
 	require.Len(t, b.Tick(at(11*time.Second)), 1)
 	for d := 12 * time.Second; d < 20*time.Minute; d += time.Second {
@@ -61,17 +60,17 @@ func TestWithoutCheckpointSpansNothingIsLoose(t *testing.T) {
 }
 
 func TestPlainTracesPassUntouched(t *testing.T) {
-	b := New[int](testSettings())
+	b := newToy(testSettings())
 	b.Add(span(1, 2, "plain", 0, time.Second), 7, 100, at(time.Second))
 	got := b.Tick(at(11 * time.Second))
 	require.Len(t, got, 1)
 	require.False(t, got[0].GenAI)
-	require.Equal(t, []Sent[int]{{Payload: 7}}, got[0].Spans)
+	require.Equal(t, []int{7}, payloads(got[0].Spans))
 	require.Empty(t, b.Tick(at(21*time.Second)), "nothing to say of a plain trace")
 }
 
 func TestLateSpanRevisesAndTombstones(t *testing.T) {
-	b := New[int](testSettings())
+	b := newToy(testSettings())
 	store := table{}
 	b.Add(span(1, 1, "root", 0, 3*time.Second), 0, 100, at(3*time.Second))
 	b.Add(span(1, 3, "chat", 2*time.Second, 3*time.Second), 1, 100, at(3*time.Second))
@@ -102,7 +101,7 @@ func TestLateSpanRevisesAndTombstones(t *testing.T) {
 }
 
 func TestDuplicatesAreSentAndChangeNothing(t *testing.T) {
-	b := New[int](testSettings())
+	b := newToy(testSettings())
 	store := table{}
 	for round := range 2 {
 		now := at(time.Duration(5*round) * time.Second)
@@ -123,7 +122,7 @@ func TestDuplicatesAreSentAndChangeNothing(t *testing.T) {
 }
 
 func TestForgottenTracesLeaveFragments(t *testing.T) {
-	b := New[int](testSettings())
+	b := newToy(testSettings())
 	store := table{}
 	b.Add(span(1, 1, "root", 0, 3*time.Second), 0, 100, at(0))
 	b.Add(span(1, 2, "chat", 0, 2*time.Second), 0, 100, at(0))
@@ -152,7 +151,7 @@ func TestForgottenTracesLeaveFragments(t *testing.T) {
 func TestHugeTracesAreCutButKeepTheirRoot(t *testing.T) {
 	set := testSettings()
 	set.MaxSpansPerTrace = 100
-	b := New[int](set)
+	b := newToy(set)
 	for id := 2; id < 202; id++ {
 		b.Add(span(1, id, "tool", time.Duration(id)*time.Millisecond, time.Duration(id+10)*time.Millisecond), id, 100, at(0))
 	}
@@ -172,25 +171,25 @@ func TestHugeTracesAreCutButKeepTheirRoot(t *testing.T) {
 	require.EqualValues(t, 101, b.Stats().Spans)
 }
 
-func TestEachBoundEvictsTheOldestWithItsRows(t *testing.T) {
+func TestEachBoundReleasesOpenTracesWithTheirRows(t *testing.T) {
 	for _, c := range []struct {
 		bound Bound
 		limit func(*Settings)
 	}{
 		{BoundTraces, func(s *Settings) { s.MaxTraces = 3 }},
 		{BoundSpans, func(s *Settings) { s.MaxSpans = 3 }},
-		{BoundBytes, func(s *Settings) { s.MaxBytes = 6000 }},
+		{BoundBytes, func(s *Settings) { s.MaxBytes = 2000 }},
 	} {
 		t.Run(string(c.bound), func(t *testing.T) {
 			set := testSettings()
 			c.limit(&set)
-			b := New[int](set)
-			var got []Release[int]
+			b := newToy(set)
+			var got []Release[load]
 			for trace := 1; len(got) == 0; trace++ {
 				require.Less(t, trace, 10, "the bound must hold")
 				got = b.Add(span(trace, 2, "chat", 0, time.Second), trace, 100, at(time.Second))
 			}
-			require.Equal(t, 1, got[0].Spans[0].Payload)
+			require.Equal(t, 1, got[0].Spans[0].Payload.n, "of equally heavy ones the oldest")
 			require.Equal(t, rows.ReleaseEvicted, got[0].Reason)
 			store := table{}.take(got)
 			require.Equal(t, 1, store.count(rows.TableOperations))
@@ -204,16 +203,110 @@ func TestEachBoundEvictsTheOldestWithItsRows(t *testing.T) {
 	}
 }
 
+func TestTheHeaviestTraceGivesWay(t *testing.T) {
+	for _, c := range []struct {
+		bound Bound
+		limit func(*Settings)
+	}{
+		{BoundSpans, func(s *Settings) { s.MaxSpans = 60 }},
+		{BoundBytes, func(s *Settings) { s.MaxBytes = 30_000 }},
+	} {
+		t.Run(string(c.bound), func(t *testing.T) {
+			set := testSettings()
+			c.limit(&set)
+			b := newToy(set)
+			for trace := 1; trace <= 20; trace++ {
+				require.Empty(t, b.Add(span(trace, 2, "chat", 0, time.Second), trace, 100, at(0)))
+			}
+			var got []Release[load]
+			for id := 3; len(got) == 0; id++ {
+				require.Less(t, id, 200, "the bound must hold")
+				got = b.Add(span(7, id, "chat", 0, time.Second), 7, 100, at(0))
+			}
+			require.Len(t, got, 1)
+			require.Equal(t, "00000000000000000000000000000007", got[0].TraceID)
+			require.EqualValues(t, 1, b.Stats().EvictedOpen[c.bound])
+			require.EqualValues(t, 19, b.Stats().Open, "all others stay open")
+		})
+	}
+}
+
+// An evicted trace is still remembered while there is room: what comes later revises it.
+func TestEvictedTraceIsRevised(t *testing.T) {
+	set := testSettings()
+	set.MaxTraces = 1
+	b := newToy(set)
+	store := table{}
+	b.Add(span(1, 2, "chat", 0, time.Second), 0, 100, at(0))
+	store.take(b.Add(span(2, 2, "chat", 0, time.Second), 0, 100, at(0)))
+	require.EqualValues(t, 1, b.Stats().EvictedOpen[BoundTraces])
+	b.Add(span(1, 3, "chat", time.Second, 2*time.Second), 0, 100, at(time.Second))
+	b.Add(span(1, 1, "root", 0, 3*time.Second), 0, 100, at(time.Second))
+	late := b.Tick(at(3 * time.Second))
+	require.Len(t, late, 1)
+	require.Equal(t, rows.ReleaseLate, late[0].Reason)
+	store.take(late)
+	require.Equal(t, 1, store.count(rows.TableOperations))
+	require.Equal(t, 2, store.count(rows.TableAttempts))
+	require.Equal(t, 1, store.count(rows.TableRequests))
+	for _, row := range store {
+		if o, ok := row.(*rows.Operation); ok {
+			require.False(t, o.Incomplete, "the root came")
+			require.EqualValues(t, 2, o.Revision)
+		}
+	}
+}
+
 func TestRememberedTracesGiveWayFirst(t *testing.T) {
 	set := testSettings()
-	set.MaxTraces = 2
-	b := New[int](set)
-	b.Add(span(1, 2, "chat", 0, time.Second), 0, 100, at(0))
-	b.Add(span(2, 1, "root", 0, time.Second), 0, 100, at(0))
-	require.Len(t, b.Tick(at(2*time.Second)), 1)
-	require.Empty(t, b.Add(span(3, 2, "chat", 0, time.Second), 0, 100, at(3*time.Second)), "only memory of trace 2 is given up")
-	require.EqualValues(t, 1, b.Stats().EvictedRemembered[BoundTraces])
-	require.Zero(t, b.Stats().EvictedOpen[BoundTraces])
+	set.MaxRemembered, set.MaxSpans = 2, 4
+	b := newToy(set)
+	for trace := 1; trace <= 3; trace++ {
+		b.Add(span(trace, 1, "root", 0, time.Second), 0, 100, at(0))
+		require.Len(t, b.Tick(at(2*time.Second)), 1)
+	}
+	require.EqualValues(t, 1, b.Stats().EvictedRemembered[BoundRemembered], "the oldest memory is given up")
+	for trace := 4; trace <= 6; trace++ {
+		require.Empty(t, b.Add(span(trace, 2, "chat", 0, time.Second), 0, 100, at(3*time.Second)), "only memory of released traces is given up")
+	}
+	require.EqualValues(t, 1, b.Stats().EvictedRemembered[BoundSpans])
+	require.EqualValues(t, 3, b.Stats().Open)
+	require.Empty(t, b.Stats().EvictedOpen)
+}
+
+// Traces without GenAI spans, which are most of a shop's, do not push out the others.
+func TestPlainTracesHaveTheirShareOfMemory(t *testing.T) {
+	set := testSettings()
+	set.MaxRemembered = 8
+	b := newToy(set)
+	now := at(0)
+	for trace := 1; trace <= 6; trace++ {
+		b.Add(span(trace, 1, "root", 0, time.Second), 0, 100, now)
+	}
+	for trace := 100; trace < 200; trace++ {
+		b.Add(span(trace, 1, "plain root", 0, time.Second), 0, 100, now)
+	}
+	b.Tick(at(2 * time.Second))
+	s := b.Stats()
+	require.EqualValues(t, 8, s.Remembered)
+	require.Equal(t, 6, b.remembered.len)
+	require.Equal(t, 2, b.plain.len)
+	require.EqualValues(t, 98, s.EvictedRemembered[BoundRemembered])
+}
+
+// A GenAI span that comes after its trace's plain root was released still finds it.
+func TestGenAISpanAfterAPlainRoot(t *testing.T) {
+	b := newToy(testSettings())
+	store := table{}
+	b.Add(span(1, 1, "plain root", 0, 3*time.Second), 0, 100, at(0))
+	store.take(b.Tick(at(2 * time.Second)))
+	require.Empty(t, store)
+	b.Add(span(1, 2, "chat", 0, time.Second), 0, 100, at(5*time.Second))
+	store.take(b.Tick(at(7 * time.Second)))
+	require.Equal(t, 1, store.count(rows.TableRequests))
+	require.Equal(t, 1, store.count(rows.TableOperations))
+	require.Equal(t, 1, b.remembered.len)
+	require.Zero(t, b.plain.len)
 }
 
 // C42: a flood of traces that never get a root.
@@ -221,10 +314,10 @@ func TestC42_FloodOfRootlessTraces(t *testing.T) {
 	set := testSettings()
 	set.MaxTraces, set.MaxForgotten = 20_000, 100_000
 	set.CheckpointInterval = time.Hour // so that each trace is evicted with its span unsent
-	b := New[int](set)
+	b := newToy(set)
 	sent, incomplete := 0, 0
 	var peak int64
-	take := func(releases []Release[int]) {
+	take := func(releases []Release[load]) {
 		for i := range releases {
 			sent += len(releases[i].Spans)
 			if releases[i].Reason != rows.ReleaseEvicted {
@@ -256,12 +349,12 @@ func TestC42_FloodOfRootlessTraces(t *testing.T) {
 
 func TestForgottenIsBounded(t *testing.T) {
 	f := newForgotten(3)
-	for _, id := range []string{"a", "b", "b", "c", "d"} {
-		f.add(id)
+	for _, id := range []byte("abbcd") {
+		f.add([16]byte{id})
 	}
-	require.False(t, f.has("a"))
-	for _, id := range []string{"b", "c", "d"} {
-		require.True(t, f.has(id))
+	require.False(t, f.has([16]byte{'a'}))
+	for _, id := range []byte("bcd") {
+		require.True(t, f.has([16]byte{id}))
 	}
 	require.Len(t, f.ids, 3)
 }
@@ -270,7 +363,7 @@ func TestForgottenIsBounded(t *testing.T) {
 func TestC46_LabelValuesAreBounded(t *testing.T) {
 	set := testSettings()
 	set.MaxLabelValues, set.MaxSpansPerTrace = 100, 100_000
-	b := New[int](set)
+	b := newToy(set)
 	distinct := map[string]bool{}
 	for i := range 50_000 {
 		s := span(i+1, 2, "chat "+time.Duration(i).String(), 0, time.Second)
@@ -316,7 +409,7 @@ func TestAttributesAreBoundedOnACopy(t *testing.T) {
 }
 
 func TestDrainReleasesEverything(t *testing.T) {
-	b := New[int](testSettings())
+	b := newToy(testSettings())
 	b.Add(span(1, 1, "root", 0, time.Second), 0, 100, at(0))
 	b.Tick(at(2 * time.Second))
 	b.Add(span(1, 2, "chat", 0, time.Second), 0, 100, at(3*time.Second))
@@ -344,5 +437,4 @@ func TestRowHashSeesEveryContentField(t *testing.T) {
 	require.Equal(t, h, d.rowHash(other))
 	request := &rows.Request{ReleaseReason: rows.ReleaseLate}
 	require.Equal(t, d.rowHash(&rows.Request{}), d.rowHash(request))
-	require.NotEqual(t, d.spanHash(&genai.Span{Name: "a"}), d.spanHash(&genai.Span{Scope: "a"}))
 }

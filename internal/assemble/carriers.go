@@ -1,8 +1,6 @@
 package assemble
 
 import (
-	"cmp"
-
 	"driftline/internal/genai"
 	"driftline/internal/rows"
 )
@@ -13,16 +11,10 @@ type carriers[P any] struct {
 	first  int // the first span by start and id; -1 when none is sent
 }
 
-func newCarriers[P any](held []held[P]) carriers[P] {
-	c := carriers[P]{bySpan: make(map[string][]int, len(held)), first: -1}
-	for i := range held {
-		c.bySpan[held[i].spanID] = append(c.bySpan[held[i].spanID], i)
-		if c.first < 0 || cmp.Or(
-			cmp.Compare(held[i].start, held[c.first].start),
-			cmp.Compare(held[i].spanID, held[c.first].spanID),
-		) < 0 {
-			c.first = i
-		}
+func newCarriers[P any](views []genai.Span) carriers[P] {
+	c := carriers[P]{bySpan: make(map[string][]int, len(views)), first: firstView(views)}
+	for i := range views {
+		c.bySpan[views[i].SpanID] = append(c.bySpan[views[i].SpanID], i)
 	}
 	return c
 }

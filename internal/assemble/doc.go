@@ -6,6 +6,10 @@
 // collector: Add, Tick and Drain are told the time and answer with what is to be
 // sent. It is not safe for concurrent use.
 //
-// Nothing is ever discarded here. When a bound is reached, the oldest trace is
-// released with what is known of it and then forgotten.
+// A span is understood when its trace is released, not when it comes. Once sent, it
+// stays as a few bytes (pack.go), for the next release of its trace or a late span.
+//
+// Nothing is ever discarded here. When a bound is reached, memory of released traces
+// is given up first; then the oldest or heaviest open trace is released with what is
+// known of it.
 package assemble

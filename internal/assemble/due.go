@@ -9,8 +9,8 @@ type dueQueue[P any] []*entry[P]
 func (q dueQueue[P]) Len() int { return len(q) }
 
 func (q dueQueue[P]) Less(i, j int) bool {
-	if !q[i].due.Equal(q[j].due) {
-		return q[i].due.Before(q[j].due)
+	if q[i].due != q[j].due {
+		return q[i].due < q[j].due
 	}
 	return q[i].seq < q[j].seq
 }

@@ -1,32 +1,33 @@
 package assemble
 
-import (
-	"container/list"
-	"time"
+import "time"
 
-	"driftline/internal/genai"
-	"driftline/internal/rows"
-)
+// never is later than any time that is asked for.
+const never = int64(1<<63 - 1)
 
-// entry is one trace in the buffer, open or remembered.
+// entry is one trace in the buffer, open or remembered. Times are Unix nanoseconds.
 type entry[P any] struct {
-	id  string
+	id  [16]byte
 	seq uint64
 
-	spans []genai.Span
-	seen  map[uint64]struct{}
-	roots int
-	held  []held[P]
-	// unanalysed counts held spans that are not among spans: duplicates and those
-	// over the limit.
-	unanalysed int
-	bytes      int64
+	// packed are the spans that were sent and are still understood, kept of them.
+	packed []byte
+	kept   int
+	roots  int
+	held   []held[P]
+	// sent are the keys of rows that were sent, with a hash of their content.
+	sent  []byte
+	bytes int64
 
-	last           time.Time // arrival of the last span
-	rootAt         time.Time // arrival of the first root
-	lateAt         time.Time // arrival of the first late span that is still held
-	releasedAt     time.Time
-	nextCheckpoint time.Time
+	last           int64 // arrival of the last span
+	rootAt         int64 // arrival of the first root; 0 for none
+	lateAt         int64 // arrival of the first late span that is still held
+	releasedAt     int64
+	nextCheckpoint int64
+	began          int64 // the earliest start of its spans, by their own clock
+
+	revision uint64
+	skewed   int
 
 	genai     bool
 	truncated bool
@@ -34,25 +35,21 @@ type entry[P any] struct {
 	// fragment says that the trace had been forgotten when its first span arrived.
 	fragment bool
 
-	revision uint64
-	emitted  map[rows.Key]uint64
-	skewed   int
-
-	due        time.Time
+	due        int64
 	queueIndex int
-	element    *list.Element // in open or remembered, by age
+
+	in         *chain[P] // the list it is in, by age
+	prev, next *entry[P]
 }
 
 // held is a span that has not been sent yet.
 type held[P any] struct {
-	spanID  string
-	start   int64
-	size    int64
 	payload P
+	size    int64
 }
 
 // load is what the trace counts against the bound on spans.
-func (e *entry[P]) load() int { return len(e.spans) + e.unanalysed }
+func (e *entry[P]) load() int { return e.kept + len(e.held) }
 
 // wantsCheckpoint says whether a checkpoint would have anything to send.
 func (e *entry[P]) wantsCheckpoint(snapshots bool) bool {
@@ -60,22 +57,58 @@ func (e *entry[P]) wantsCheckpoint(snapshots bool) bool {
 }
 
 // nextDue is when the trace needs attention.
-func (e *entry[P]) nextDue(s *Settings) time.Time {
+func (e *entry[P]) nextDue(s *Settings) int64 {
 	if e.released {
 		if len(e.held) > 0 {
-			return e.lateAt.Add(s.Linger)
+			return after(e.lateAt, s.Linger)
 		}
-		return e.last.Add(s.Remember)
+		return after(e.last, s.Remember)
 	}
 	switch {
 	case e.fragment:
-		return e.lateAt.Add(s.Linger)
-	case !e.rootAt.IsZero():
-		return e.rootAt.Add(s.Linger)
+		return after(e.lateAt, s.Linger)
+	case e.rootAt != 0:
+		return after(e.rootAt, s.Linger)
 	}
-	due := e.last.Add(s.TraceTimeout)
-	if e.wantsCheckpoint(s.CheckpointSpans) && e.nextCheckpoint.Before(due) {
-		due = e.nextCheckpoint
+	due := after(e.last, s.TraceTimeout)
+	if e.wantsCheckpoint(s.CheckpointSpans) {
+		due = min(due, e.nextCheckpoint)
 	}
 	return due
+}
+
+func after(at int64, d time.Duration) int64 { return at + int64(d) }
+
+// chain lists entries from the oldest to the newest.
+type chain[P any] struct {
+	first, last *entry[P]
+	len         int
+}
+
+func (c *chain[P]) push(e *entry[P]) {
+	e.in, e.prev, e.next = c, c.last, nil
+	if c.last == nil {
+		c.first = e
+	} else {
+		c.last.next = e
+	}
+	c.last = e
+	c.len++
+}
+
+// remove takes e out of the chain it is in.
+func (e *entry[P]) remove() {
+	c := e.in
+	if e.prev == nil {
+		c.first = e.next
+	} else {
+		e.prev.next = e.next
+	}
+	if e.next == nil {
+		c.last = e.prev
+	} else {
+		e.next.prev = e.prev
+	}
+	e.in, e.prev, e.next = nil, nil, nil
+	c.len--
 }

@@ -15,8 +15,8 @@ func newForgotten(limit int) *forgotten {
 	return &forgotten{ids: map[uint64]struct{}{}, max: limit}
 }
 
-func (f *forgotten) add(traceID string) {
-	h := xxhash.Sum64String(traceID)
+func (f *forgotten) add(traceID [16]byte) {
+	h := xxhash.Sum64(traceID[:])
 	if _, known := f.ids[h]; known {
 		return
 	}
@@ -30,7 +30,10 @@ func (f *forgotten) add(traceID string) {
 	f.next = (f.next + 1) % f.max
 }
 
-func (f *forgotten) has(traceID string) bool {
-	_, known := f.ids[xxhash.Sum64String(traceID)]
+func (f *forgotten) has(traceID [16]byte) bool {
+	if len(f.ids) == 0 {
+		return false
+	}
+	_, known := f.ids[xxhash.Sum64(traceID[:])]
 	return known
 }

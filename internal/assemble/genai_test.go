@@ -16,8 +16,13 @@ import (
 func realSettings() Settings {
 	set := testSettings()
 	set.Analyze = func(t genai.Trace) genai.Result { return genai.Analyze(t, genai.Options{}) }
-	set.IsGenAI = genai.IsGenAI
 	return set
+}
+
+func newReal(set Settings) toy {
+	b := newToy(set)
+	b.isGenAI = genai.IsGenAI
+	return b
 }
 
 func attr(key, value string) genai.Attr {
@@ -74,7 +79,7 @@ func TestOrderDoesNotMatterForRealTraces(t *testing.T) {
 		}
 		set := realSettings()
 		set.TraceTimeout, set.Remember = time.Minute, 2*time.Hour
-		want := deliver(New[int](set), spans, func(int) time.Duration { return 0 })
+		want := deliver(newReal(set), spans, func(int) time.Duration { return 0 })
 
 		order := append([]genai.Span(nil), spans...)
 		for _, i := range rapid.SliceOfN(rapid.IntRange(0, len(spans)-1), 0, 5).Draw(t, "copies") {
@@ -83,7 +88,7 @@ func TestOrderDoesNotMatterForRealTraces(t *testing.T) {
 		rand.New(rand.NewSource(rapid.Int64().Draw(t, "shuffle"))).Shuffle(len(order), func(i, j int) {
 			order[i], order[j] = order[j], order[i]
 		})
-		got := deliver(New[int](set), order, func(int) time.Duration {
+		got := deliver(newReal(set), order, func(int) time.Duration {
 			return time.Duration(rapid.SampledFrom([]int{0, 0, 1, 5, 40, 70}).Draw(t, "pause")) * time.Second
 		})
 		require.Equal(t, want, got)
@@ -92,7 +97,7 @@ func TestOrderDoesNotMatterForRealTraces(t *testing.T) {
 
 // C40: retries whose backoff outlasts the wait. C47: everything once more.
 func TestC40_LateAttemptsEndInOneOperation(t *testing.T) {
-	b := New[int](realSettings())
+	b := newReal(realSettings())
 	store := table{}
 	now := start
 	until := func(d time.Duration) {
@@ -151,7 +156,7 @@ func models(store table) int {
 func TestTraceOverTheLimitIsQuick(t *testing.T) {
 	set := realSettings()
 	set.MaxSpansPerTrace = 10_000
-	b := New[int](set)
+	b := newReal(set)
 	for i := range 12_000 {
 		from := time.Duration(i) * 10 * time.Millisecond
 		b.Add(call(i+2, 1, "execute_tool", from, from+10*time.Millisecond, false), i, 300, start)
@@ -175,8 +180,8 @@ func TestTraceOverTheLimitIsQuick(t *testing.T) {
 func BenchmarkAddAndRelease(b *testing.B) {
 	b.ReportAllocs()
 	set := realSettings()
-	set.MaxTraces, set.MaxSpans, set.MaxBytes = 1<<30, 1<<40, 1<<50
-	buffer := New[int](set)
+	set.MaxTraces, set.MaxRemembered, set.MaxSpans, set.MaxBytes = 1<<30, 1<<30, 1<<40, 1<<50
+	buffer := newReal(set)
 	now := start
 	n := 0
 	for b.Loop() {

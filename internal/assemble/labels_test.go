@@ -29,7 +29,7 @@ func services(t table) map[string]int {
 func TestServicesOverTheLimitBecomeOther(t *testing.T) {
 	set := testSettings()
 	set.MaxLabelValues = 3
-	b := New[int](set)
+	b := newToy(set)
 	store := table{}
 	for i := range 10 {
 		service := fmt.Sprintf("pod-%d", i)
@@ -48,7 +48,7 @@ func TestServiceThatGainsAPlaceTakesItsRowsAlong(t *testing.T) {
 	set := testSettings()
 	set.MaxLabelValues = 1
 	set.Remember = 3 * time.Hour
-	b := New[int](set)
+	b := newToy(set)
 	store := table{}
 	b.Add(of("first", span(1, 1, "root", 0, time.Second)), 0, 100, at(time.Second))
 	b.Add(of("first", span(1, 2, "chat", 0, time.Second)), 0, 100, at(time.Second))

@@ -36,7 +36,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		// Traces time out again and again while they arrive, and are never forgotten.
 		set := testSettings()
 		set.TraceTimeout, set.Remember = time.Minute, 2*time.Hour
-		want := deliver(New[int](set), spans, func(int) time.Duration { return 0 })
+		want := deliver(newToy(set), spans, func(int) time.Duration { return 0 })
 
 		order := append([]genai.Span(nil), spans...)
 		for _, i := range rapid.SliceOfN(rapid.IntRange(0, len(spans)-1), 0, 5).Draw(t, "copies") {
@@ -45,14 +45,14 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		rand.New(rand.NewSource(rapid.Int64().Draw(t, "shuffle"))).Shuffle(len(order), func(i, j int) {
 			order[i], order[j] = order[j], order[i]
 		})
-		got := deliver(New[int](set), order, func(int) time.Duration {
+		got := deliver(newToy(set), order, func(int) time.Duration {
 			return time.Duration(rapid.IntRange(0, 40).Draw(t, "pause")) * time.Second
 		})
 		require.Equal(t, want, got)
 	})
 }
 
-func deliver(b *Buffer[int], spans []genai.Span, pause func(int) time.Duration) any {
+func deliver(b toy, spans []genai.Span, pause func(int) time.Duration) any {
 	store := table{}
 	now := start
 	for i, s := range spans {
@@ -75,20 +75,21 @@ func TestLedgerAndBoundsHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set := testSettings()
 		set.MaxTraces = rapid.IntRange(1, 5).Draw(t, "max traces")
+		set.MaxRemembered = rapid.IntRange(1, 5).Draw(t, "max remembered")
 		set.MaxSpans = rapid.IntRange(1, 20).Draw(t, "max spans")
 		set.MaxBytes = int64(rapid.IntRange(1000, 30_000).Draw(t, "max bytes"))
 		set.MaxSpansPerTrace = rapid.IntRange(1, 8).Draw(t, "max spans per trace")
 		set.MaxForgotten = rapid.IntRange(1, 4).Draw(t, "max forgotten")
 		set.CheckpointSpans = rapid.Bool().Draw(t, "checkpoint spans")
-		b := New[int](set)
+		b := newToy(set)
 		now := start
 		received := 0
 		sent := map[int]int{}
-		take := func(releases []Release[int]) {
+		take := func(releases []Release[load]) {
 			for i := range releases {
 				require.Contains(t, Reasons, releases[i].Reason)
 				for _, s := range releases[i].Spans {
-					sent[s.Payload]++
+					sent[s.Payload.n]++
 				}
 			}
 		}
@@ -105,7 +106,7 @@ func TestLedgerAndBoundsHold(t *testing.T) {
 			verify(t, b)
 		}
 		for r := range b.Drain(now) {
-			take([]Release[int]{r})
+			take([]Release[load]{r})
 		}
 		verify(t, b)
 		require.Len(t, sent, received, "every span was sent")
@@ -116,7 +117,7 @@ func TestLedgerAndBoundsHold(t *testing.T) {
 	})
 }
 
-func verify(t *rapid.T, b *Buffer[int]) {
+func verify(t *rapid.T, b toy) {
 	s := b.Stats()
 	require.Equal(t, s.Received, s.Sent+s.Held)
 	var open, spans, bytes, held int64
@@ -127,20 +128,20 @@ func verify(t *rapid.T, b *Buffer[int]) {
 		if !e.released {
 			open++
 		}
-		want := int64(bytesPerTrace + len(e.emitted)*bytesPerKey + len(e.held)*bytesPerHeld + len(e.spans)*bytesPerSeen)
+		want := bytesPerTrace + int64(len(e.held))*bytesPerHeld + sizeClass(len(e.packed)) + sizeClass(cap(e.sent))
 		for i := range e.held {
 			want += e.held[i].size
 		}
-		for i := range e.spans {
-			want += int64(e.spans[i].Size())
-		}
 		require.Equal(t, want, e.bytes)
+		require.Len(t, b.unpack(nil, e.packed, ""), e.kept)
 	}
 	require.Equal(t, [5]int64{open, spans, bytes, held, int64(len(b.traces))},
 		[5]int64{s.Open, s.Spans, s.Bytes, s.Held, s.Traces}, fmt.Sprintf("%+v", s))
-	require.LessOrEqual(t, int(s.Traces), b.set.MaxTraces)
+	require.Equal(t, s.Traces, s.Open+s.Remembered)
+	require.LessOrEqual(t, int(s.Open), b.set.MaxTraces)
+	require.LessOrEqual(t, int(s.Remembered), b.set.MaxRemembered)
 	require.LessOrEqual(t, int(s.Spans), b.set.MaxSpans)
-	require.LessOrEqual(t, s.Bytes, b.set.MaxBytes+bytesPerKey*20, "a release's own rows may pass the bound until the next span")
+	require.LessOrEqual(t, s.Bytes, b.set.MaxBytes)
 	require.LessOrEqual(t, len(b.forgotten.ids), b.set.MaxForgotten)
 	require.Equal(t, len(b.traces), len(b.queue))
 }

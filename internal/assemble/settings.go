@@ -21,10 +21,12 @@ type Settings struct {
 	// Remember is how long a released trace's spans are kept for late ones.
 	Remember time.Duration
 
-	// MaxTraces, MaxSpans and MaxBytes bound open and remembered traces together.
-	MaxTraces int
-	MaxSpans  int
-	MaxBytes  int64
+	// MaxTraces bounds open traces and MaxRemembered those released and remembered.
+	MaxTraces     int
+	MaxRemembered int
+	// MaxSpans and MaxBytes bound open and remembered traces together.
+	MaxSpans int
+	MaxBytes int64
 	// MaxSpansPerTrace bounds the spans of one trace that are analysed; the others are
 	// passed on and the trace's rows are flagged truncated.
 	MaxSpansPerTrace int
@@ -36,20 +38,18 @@ type Settings struct {
 	// such rows are not made.
 	CheckpointSpans bool
 
-	// Analyze finds a trace's rows, and IsGenAI tells spans that make a trace worth
-	// analysing: genai.Analyze and genai.IsGenAI with the user's options.
+	// Analyze finds a trace's rows: genai.Analyze with the user's options. It must not
+	// keep the spans it is given.
 	Analyze func(genai.Trace) genai.Result
-	IsGenAI func(*genai.Span) bool
 	// OnLate, if set, is told how long after its trace's release a span arrived.
 	OnLate func(age time.Duration)
 }
 
-// Approximate memory, in bytes, of what is held besides spans and payloads.
+// Memory, in bytes, of what is held besides payloads and packed spans: an entry with
+// its places in the map and the queue, and a place in the list of held spans.
 const (
-	bytesPerTrace = 768
-	bytesPerSeen  = 24
+	bytesPerTrace = 400
 	bytesPerHeld  = 64
-	bytesPerKey   = 160
 )
 
 // extraRoots is how many roots are kept although a trace has too many spans: without

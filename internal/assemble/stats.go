@@ -8,10 +8,12 @@ const (
 	BoundTraces Bound = "traces"
 	BoundSpans  Bound = "spans"
 	BoundBytes  Bound = "bytes"
+	// BoundRemembered bounds released traces alone.
+	BoundRemembered Bound = "remembered"
 )
 
 // Bounds lists them.
-var Bounds = []Bound{BoundTraces, BoundSpans, BoundBytes}
+var Bounds = []Bound{BoundTraces, BoundSpans, BoundBytes, BoundRemembered}
 
 // Stats counts since the buffer was made. Received = Sent + Held at all times.
 type Stats struct {
@@ -19,8 +21,8 @@ type Stats struct {
 	Received, Sent, Held int64
 	// Traces, Spans and Bytes are what the bounds limit: open and remembered traces.
 	Traces, Spans, Bytes int64
-	// Open counts the traces that have not been released.
-	Open int64
+	// Open counts the traces that have not been released, Remembered the others.
+	Open, Remembered int64
 	// Duplicates counts spans that were known already; they are sent, not analysed.
 	Duplicates int64
 	// Truncated counts spans over the limit of their trace.

@@ -2,6 +2,7 @@ package assemble
 
 import (
 	"cmp"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,10 +18,47 @@ func testSettings() Settings {
 	return Settings{
 		CheckpointInterval: 10 * time.Second, Linger: 2 * time.Second, TraceTimeout: 10 * time.Minute,
 		AttemptWait: 30 * time.Second, Remember: 5 * time.Minute,
-		MaxTraces: 1000, MaxSpans: 100_000, MaxBytes: 64 << 20, MaxSpansPerTrace: 1000,
+		MaxTraces: 1000, MaxRemembered: 1000, MaxSpans: 100_000, MaxBytes: 64 << 20, MaxSpansPerTrace: 1000,
 		MaxForgotten: 1000, MaxLabelValues: 100, CheckpointSpans: true,
-		Analyze: toyAnalyze, IsGenAI: func(s *genai.Span) bool { return !strings.HasPrefix(s.Name, "plain") },
+		Analyze: toyAnalyze,
 	}
+}
+
+// load is a payload: a number, and the span that it is.
+type load struct {
+	n    int
+	span *genai.Span
+}
+
+type viewer struct{}
+
+func (viewer) Reset()                 {}
+func (viewer) View(l load) genai.Span { return *l.span }
+
+// toy is a buffer of loads.
+type toy struct {
+	*Buffer[load]
+	isGenAI func(*genai.Span) bool
+}
+
+func newToy(set Settings) toy {
+	return toy{New(set, viewer{}), func(s *genai.Span) bool { return !strings.HasPrefix(s.Name, "plain") }}
+}
+
+func (b toy) Add(s genai.Span, n, size int, now time.Time) []Release[load] {
+	a := Arrival[load]{Start: s.Start, Root: s.ParentID == "", GenAI: b.isGenAI(&s), Size: size, Payload: load{n, &s}}
+	if _, err := hex.Decode(a.TraceID[:], []byte(s.TraceID)); err != nil {
+		panic(err)
+	}
+	return b.Buffer.Add(a, now)
+}
+
+func payloads(sent []Sent[load]) []int {
+	var out []int
+	for i := range sent {
+		out = append(out, sent[i].Payload.n)
+	}
+	return out
 }
 
 // toyAnalyze is a domain small enough to reason about: spans with one name below one
@@ -91,7 +129,7 @@ func span(trace, id int, name string, from, to time.Duration) genai.Span {
 // table is what a store would hold: the latest row of each key.
 type table map[rows.Key]rows.Row
 
-func (t table) take(releases []Release[int]) table {
+func (t table) take(releases []Release[load]) table {
 	for i := range releases {
 		for j := range releases[i].Spans {
 			t.put(releases[i].Spans[j].Rows)

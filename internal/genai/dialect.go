@@ -2,6 +2,7 @@ package genai
 
 import (
 	"strings"
+	"sync"
 
 	"driftline/internal/rows"
 )
@@ -186,11 +187,17 @@ func netSpan(name string) netPart {
 // IsGenAI says whether s is a model call, a tool call, a retrieval, an agent or a
 // workflow in any of the dialects. It looks at s alone.
 func (d *Dialects) IsGenAI(s *Span) bool {
-	var f facts
+	f := factsPool.Get().(*facts)
 	f.read(d, s.Attrs, nil)
-	v, _ := d.classify(s, &f)
+	v, _ := d.classify(s, f)
+	clear(f.list)
+	*f = facts{list: f.list[:0]}
+	factsPool.Put(f)
 	return v.class.operation()
 }
+
+// factsPool saves IsGenAI, which sees every span, its room for facts.
+var factsPool = sync.Pool{New: func() any { return &facts{} }}
 
 // IsGenAI is Dialects.IsGenAI for the built-in dialects.
 func IsGenAI(s *Span) bool { return defaultDialects().IsGenAI(s) }

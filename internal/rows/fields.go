@@ -19,6 +19,8 @@ type Field struct {
 	Type reflect.Type
 	// Time says that the value is an instant in Unix nanoseconds.
 	Time bool
+	// Offset is where the field lies in the table's struct, in bytes.
+	Offset uintptr
 }
 
 // EventName is the name of the span event that carries a row of t: "driftline." and
@@ -52,10 +54,10 @@ func Fields(t Table) []Field {
 	if err != nil {
 		panic(err)
 	}
-	return appendFields(nil, reflect.TypeOf(row).Elem(), nil)
+	return appendFields(nil, reflect.TypeOf(row).Elem(), nil, 0)
 }
 
-func appendFields(out []Field, typ reflect.Type, prefix []int) []Field {
+func appendFields(out []Field, typ reflect.Type, prefix []int, offset uintptr) []Field {
 	for i := range typ.NumField() {
 		sf := typ.Field(i)
 		tag, ok := sf.Tag.Lookup("row")
@@ -65,10 +67,10 @@ func appendFields(out []Field, typ reflect.Type, prefix []int) []Field {
 		index := append(append([]int(nil), prefix...), i)
 		name, opts, _ := strings.Cut(tag, ",")
 		if opts == "inline" {
-			out = appendFields(out, sf.Type, index)
+			out = appendFields(out, sf.Type, index, offset+sf.Offset)
 			continue
 		}
-		out = append(out, Field{Column: name, Index: index, Type: sf.Type, Time: opts == "time"})
+		out = append(out, Field{Column: name, Index: index, Type: sf.Type, Time: opts == "time", Offset: offset + sf.Offset})
 	}
 	return out
 }

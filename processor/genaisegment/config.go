@@ -26,8 +26,10 @@ type Config struct {
 	// Remember is how long a released trace can still be revised by late spans.
 	Remember time.Duration `mapstructure:"remember"`
 
-	// MaxTraces, MaxSpans and MaxMemoryMiB bound the buffer together.
-	MaxTraces    int `mapstructure:"max_traces"`
+	// MaxTraces bounds open traces, MaxRememberedTraces those released and remembered.
+	MaxTraces           int `mapstructure:"max_traces"`
+	MaxRememberedTraces int `mapstructure:"max_remembered_traces"`
+	// MaxSpans and MaxMemoryMiB bound open and remembered traces together.
 	MaxSpans     int `mapstructure:"max_spans"`
 	MaxMemoryMiB int `mapstructure:"max_memory_mib"`
 	// MaxSpansPerTrace bounds how many spans of one trace are understood.
@@ -70,13 +72,15 @@ func createDefaultConfig() component.Config {
 		TraceTimeout:       10 * time.Minute,
 		AttemptWait:        30 * time.Second,
 		Remember:           5 * time.Minute,
-		MaxTraces:          20_000,
-		MaxSpans:           500_000,
-		MaxMemoryMiB:       256,
-		MaxSpansPerTrace:   10_000,
-		MaxLabelValues:     1000,
-		CheckpointSpans:    true,
-		MaxAttributeLength: 128,
+
+		MaxTraces:           20_000,
+		MaxRememberedTraces: 20_000,
+		MaxSpans:            500_000,
+		MaxMemoryMiB:        256,
+		MaxSpansPerTrace:    10_000,
+		MaxLabelValues:      1000,
+		CheckpointSpans:     true,
+		MaxAttributeLength:  128,
 	}
 }
 
@@ -104,6 +108,7 @@ func (c *Config) Validate() error {
 		value, atLeast, m int
 	}{
 		{"max_traces", c.MaxTraces, 1, 100_000_000},
+		{"max_remembered_traces", c.MaxRememberedTraces, 1, 100_000_000},
 		{"max_spans", c.MaxSpans, 1, 1_000_000_000},
 		{"max_memory_mib", c.MaxMemoryMiB, 1, 1 << 20},
 		{"max_spans_per_trace", c.MaxSpansPerTrace, 1, 10_000_000},

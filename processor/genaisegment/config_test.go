@@ -35,7 +35,7 @@ func TestConfigIsRead(t *testing.T) {
 	require.Equal(t, &Config{
 		CheckpointInterval: 5 * time.Second, Linger: time.Second, TraceTimeout: 30 * time.Minute,
 		AttemptWait: 20 * time.Second, Remember: 2 * time.Minute,
-		MaxTraces: 1000, MaxSpans: 20_000, MaxMemoryMiB: 64, MaxSpansPerTrace: 2000, MaxLabelValues: 200, TrustAnnotations: true,
+		MaxTraces: 1000, MaxRememberedTraces: 3000, MaxSpans: 20_000, MaxMemoryMiB: 64, MaxSpansPerTrace: 2000, MaxLabelValues: 200, TrustAnnotations: true,
 		Attributes: []string{"tenant", "app.plan"}, MaxAttributeLength: 64,
 		BudgetKeys: []string{"slo.budget_ms"}, ReceivedAtKeys: []string{"gateway.received_unix_ms"},
 		PerceivedRemainingKeys: []string{"planner.left_s"}, AgentTimeKeys: []string{"agent.busy_ms"},
@@ -91,7 +91,7 @@ func TestReadmeNamesEveryKey(t *testing.T) {
 	require.NoError(t, err)
 	conf := confmap.New()
 	require.NoError(t, conf.Marshal(createDefaultConfig()))
-	require.Len(t, conf.ToStringMap(), 19)
+	require.Len(t, conf.ToStringMap(), 20)
 	for key := range conf.ToStringMap() {
 		require.Contains(t, string(page), "| `"+key+"` |")
 	}

@@ -10,6 +10,8 @@ import (
 	"go.opentelemetry.io/collector/consumer/consumererror"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.uber.org/zap"
+
+	"driftline/internal/annotate"
 )
 
 // Reasons for which spans are dropped.
@@ -115,8 +117,7 @@ func (o *outbox) try(ctx context.Context, b *batch, now time.Time) (settled bool
 
 // keep queues b; the oldest make room.
 func (o *outbox) keep(b batch, now time.Time) {
-	var sizer ptrace.ProtoMarshaler
-	b.size = int64(heapPerByte*sizer.TracesSize(b.td)) + heapPerSpan*(b.spans+b.synthetic+b.rows)
+	b.size = heapOf(b.td)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for len(o.waiting) > 0 && o.bytes+b.size > o.limit {
@@ -127,6 +128,21 @@ func (o *outbox) keep(b batch, now time.Time) {
 	}
 	o.waiting = append(o.waiting, b)
 	o.bytes += b.size
+}
+
+// heapOf is about what td takes, in bytes.
+func heapOf(td ptrace.Traces) int64 {
+	n := 0
+	for _, rs := range td.ResourceSpans().All() {
+		n += annotate.ResourceHeapSize(rs)
+		for _, ss := range rs.ScopeSpans().All() {
+			n += annotate.ScopeHeapSize(ss)
+			for _, span := range ss.Spans().All() {
+				n += annotate.HeapSize(span)
+			}
+		}
+	}
+	return int64(n)
 }
 
 // drop counts b as lost; mu is held.

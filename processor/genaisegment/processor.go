@@ -27,6 +27,7 @@ type segments struct {
 	clock     clock.Clock
 	telemetry *metadata.TelemetryBuilder
 	out       *outbox
+	wanted    func(key string) bool
 
 	mu     sync.Mutex // guards what follows
 	buffer *assemble.Buffer[original]
@@ -52,25 +53,26 @@ func newProcessor(set processor.Settings, cfg *Config, next consumer.Traces, c c
 	// next component that fails.
 	forRetries := cfg.maxBytes() / 4
 	p.out = newOutbox(next, forRetries, set.Logger)
-	p.buffer = assemble.New[original](assemble.Settings{
+	p.wanted = func(key string) bool { return genai.Wanted(key, &p.options) }
+	p.buffer = assemble.New(assemble.Settings{
 		CheckpointInterval: cfg.CheckpointInterval,
 		Linger:             cfg.Linger,
 		TraceTimeout:       cfg.TraceTimeout,
 		AttemptWait:        cfg.AttemptWait,
 		Remember:           cfg.Remember,
 		MaxTraces:          cfg.MaxTraces,
+		MaxRemembered:      cfg.MaxRememberedTraces,
 		MaxSpans:           cfg.MaxSpans,
 		MaxBytes:           cfg.maxBytes() - forRetries,
 		MaxSpansPerTrace:   cfg.MaxSpansPerTrace,
-		MaxForgotten:       forgottenPerTrace * cfg.MaxTraces,
+		MaxForgotten:       forgottenPerTrace * cfg.MaxRememberedTraces,
 		MaxLabelValues:     cfg.MaxLabelValues,
 		CheckpointSpans:    cfg.CheckpointSpans,
 		Analyze:            func(t genai.Trace) genai.Result { return genai.Analyze(t, p.options) },
-		IsGenAI:            genai.IsGenAI,
 		OnLate: func(age time.Duration) {
 			builder.ProcessorGenaisegmentLateSpanAge.Record(context.Background(), age.Seconds())
 		},
-	})
+	}, &viewer{wanted: p.wanted})
 	if err := p.observe(); err != nil {
 		return nil, fmt.Errorf("register the processor's own metrics: %w", err)
 	}
@@ -78,7 +80,7 @@ func newProcessor(set processor.Settings, cfg *Config, next consumer.Traces, c c
 }
 
 // forgottenPerTrace is how many ids of forgotten traces are known for each trace that
-// the buffer can hold: an id costs a fortieth of an empty trace.
+// can be remembered: an id costs a hundredth of what a remembered trace does.
 const forgottenPerTrace = 5
 
 // Capabilities says that spans are changed.
@@ -94,11 +96,31 @@ func (p *segments) Start(context.Context, component.Host) error {
 
 func (p *segments) tick(now time.Time) {
 	p.out.retry(p.background, now)
-	p.mu.Lock()
-	releases := p.buffer.Tick(now)
-	p.out.begin(spansOf(releases))
-	p.mu.Unlock()
-	p.send(p.background, releases, now)
+	p.sendAll(p.background, now, func() ([]assemble.Release[original], bool) {
+		return p.buffer.TickSome(now, releaseTraces)
+	})
+}
+
+// releaseTraces is how many traces are released at a time, so that senders need not
+// wait until all are.
+const releaseTraces = 32
+
+// sendAll sends what next gives, which is called under the lock, until it has no more.
+func (p *segments) sendAll(ctx context.Context, now time.Time, next func() ([]assemble.Release[original], bool)) {
+	w := newWriter()
+	for more := true; more && ctx.Err() == nil; {
+		var releases []assemble.Release[original]
+		p.mu.Lock()
+		releases, more = next()
+		p.out.begin(spansOf(releases))
+		p.mu.Unlock()
+		for b := range w.batches(releases, now) {
+			p.out.deliver(ctx, b, now)
+		}
+	}
+	if b, any := w.cut(); any {
+		p.out.deliver(ctx, b, now)
+	}
 }
 
 // errBusy tells the sender to try again; it is not permanent.
@@ -111,63 +133,92 @@ func (p *segments) ConsumeTraces(_ context.Context, td ptrace.Traces) error {
 		return errBusy
 	}
 	now := p.clock.Now()
+	t := p.take(td)
+	var releases []assemble.Release[original]
 	p.mu.Lock()
-	marked, releases := p.take(td, now)
-	n := marked.SpanCount()
-	p.passed += int64(n)
-	p.out.begin(spansOf(releases) + int64(n))
+	p.stripped += t.stripped
+	p.passed += t.marked.spans
+	for i := range t.arrivals {
+		releases = append(releases, p.buffer.Add(t.arrivals[i], now)...)
+	}
+	p.out.begin(spansOf(releases) + t.marked.spans)
 	p.mu.Unlock()
 	// The receiver's context ends with this call and speaks for its spans only.
-	if n > 0 {
-		p.out.deliver(p.background, batch{td: marked, spans: int64(n)}, now)
+	if b, any := t.marked.cut(); any {
+		p.out.deliver(p.background, b, now)
 	}
-	p.send(p.background, releases, now)
+	w := newWriter()
+	for b := range w.batches(releases, now) {
+		p.out.deliver(p.background, b, now)
+	}
+	if b, any := w.cut(); any {
+		p.out.deliver(p.background, b, now)
+	}
 	return nil
 }
 
-// take moves td's spans into the buffer. Spans that a driftline processor has handled
-// already are returned as they are, if annotations are trusted. If not, marks and rows
-// are taken off, since anybody could write them; checkpoint spans are returned empty.
-func (p *segments) take(td ptrace.Traces, now time.Time) (ptrace.Traces, []assemble.Release[original]) {
-	marked := newWriter()
-	var releases []assemble.Release[original]
-	wanted := func(key string) bool { return genai.Wanted(key, &p.options) }
-	var sizer ptrace.ProtoMarshaler
+// taken is what came in one call: spans for the buffer, and those that pass at once.
+type taken struct {
+	arrivals []assemble.Arrival[original]
+	marked   *writer
+	stripped int64
+}
+
+// take moves td's spans out of it. Spans that a driftline processor has handled already
+// pass as they are, if annotations are trusted. If not, marks and rows are taken off,
+// since anybody could write them; checkpoint spans pass empty.
+func (p *segments) take(td ptrace.Traces) taken {
+	t := taken{arrivals: make([]assemble.Arrival[original], 0, td.SpanCount()), marked: newWriter()}
+	arena := arenas.Get().(*annotate.Arena)
+	defer arenas.Put(arena)
 	for _, rs := range td.ResourceSpans().All() {
-		resource := annotate.ResourceOf(rs.Resource())
+		// The memory of a group is shared out among its spans.
+		shared, first := annotate.ResourceHeapSize(rs), len(t.arrivals)
 		group := newGroup(rs)
 		for _, ss := range rs.ScopeSpans().All() {
+			shared += annotate.ScopeHeapSize(ss)
 			scope := newScope(group, ss)
-			for _, span := range ss.Spans().All() {
-				o := original{scope: scope, span: ptrace.NewSpan()}
+			spans := ptrace.NewSpanSlice()
+			ss.Spans().MoveAndAppendTo(spans) // they are ours from here on
+			for _, span := range spans.All() {
+				o := original{scope: scope, span: span}
 				if !p.cfg.TrustAnnotations && annotate.Strip(span) {
-					p.stripped++
+					t.stripped++
 				}
-				already := annotate.IsMarked(span)
-				size := heapPerByte*sizer.SpanSize(span) + heapPerSpan
-				span.MoveTo(o.span)
-				if already {
-					marked.add(o)
+				if annotate.IsMarked(span) {
+					t.marked.add(o)
 					continue
 				}
-				domain := annotate.SpanOf(o.span, resource, scope.scope.Name(), wanted)
-				releases = append(releases, p.buffer.Add(domain, o, size, now)...)
+				arena.Reset()
+				seen := arena.Span(span, group.seen, scope.name, p.wanted)
+				t.arrivals = append(t.arrivals, assemble.Arrival[original]{
+					TraceID: span.TraceID(), Start: seen.Start, Root: seen.ParentID == "", GenAI: genai.IsGenAI(&seen),
+					Size: annotate.HeapSize(span), Payload: o,
+				})
+			}
+		}
+		if n := len(t.arrivals) - first; n > 0 {
+			for i := range t.arrivals[first:] {
+				t.arrivals[first+i].Size += shared / n
 			}
 		}
 	}
-	return marked.td, releases
+	return t
 }
 
-// Decoded spans take more memory than their bytes on the wire.
-const (
-	heapPerByte = 2
-	heapPerSpan = 512
-)
+// arenas are for looking at spans that come, by several senders at once.
+var arenas = sync.Pool{New: func() any { return &annotate.Arena{} }}
 
-func (p *segments) send(ctx context.Context, releases []assemble.Release[original], now time.Time) {
-	for b := range batches(releases, now) {
-		p.out.deliver(ctx, b, now)
-	}
+// viewer makes the domain's spans at their release.
+type viewer struct {
+	arena  annotate.Arena
+	wanted func(key string) bool
+}
+
+func (v *viewer) Reset() { v.arena.Reset() }
+
+func (v *viewer) View(o original) genai.Span {
+	return v.arena.Span(o.span, o.scope.resource.seen, o.scope.name, v.wanted)
 }
 
 // Shutdown sends everything that is held, until ctx ends. What could not be sent is
@@ -184,24 +235,15 @@ func (p *segments) Shutdown(ctx context.Context) error {
 	next, done := iter.Pull(p.buffer.Drain(now))
 	defer done()
 	p.out.retryAll(ctx, now)
-	for ctx.Err() == nil {
-		p.mu.Lock()
-		releases := pull(next, drainTraces)
-		p.out.begin(spansOf(releases))
-		p.mu.Unlock()
-		if len(releases) == 0 {
-			break
-		}
-		p.send(ctx, releases, now)
-	}
+	p.sendAll(ctx, now, func() ([]assemble.Release[original], bool) {
+		releases := pull(next, releaseTraces)
+		return releases, len(releases) > 0
+	})
 	p.mu.Lock()
 	p.abandoned = p.buffer.Stats().Held
 	p.mu.Unlock()
 	return p.out.close(ctx, now, p.abandoned)
 }
-
-// drainTraces is how many traces are released between two looks at the deadline.
-const drainTraces = 256
 
 func pull(next func() (assemble.Release[original], bool), n int) []assemble.Release[original] {
 	var out []assemble.Release[original]

@@ -12,6 +12,7 @@ import (
 
 	"driftline/internal/annotate"
 	"driftline/internal/assemble"
+	"driftline/internal/genai"
 	"driftline/internal/rows"
 )
 
@@ -25,22 +26,24 @@ type original struct {
 type resourceGroup struct {
 	resource  pcommon.Resource
 	schemaURL string
+	seen      *genai.Resource // what the domain reads of it
 }
 
 type scopeGroup struct {
 	resource  *resourceGroup
 	scope     pcommon.InstrumentationScope
 	schemaURL string
+	name      string
 }
 
 func newGroup(rs ptrace.ResourceSpans) *resourceGroup {
-	g := &resourceGroup{resource: pcommon.NewResource(), schemaURL: rs.SchemaUrl()}
+	g := &resourceGroup{resource: pcommon.NewResource(), schemaURL: rs.SchemaUrl(), seen: annotate.ResourceOf(rs.Resource())}
 	rs.Resource().MoveTo(g.resource)
 	return g
 }
 
 func newScope(g *resourceGroup, ss ptrace.ScopeSpans) *scopeGroup {
-	s := &scopeGroup{resource: g, scope: pcommon.NewInstrumentationScope(), schemaURL: ss.SchemaUrl()}
+	s := &scopeGroup{resource: g, scope: pcommon.NewInstrumentationScope(), schemaURL: ss.SchemaUrl(), name: ss.Scope().Name()}
 	ss.Scope().MoveTo(s.scope)
 	return s
 }
@@ -61,35 +64,43 @@ const (
 	batchRows  = 16_384
 )
 
-// batches makes the spans of releases ready to be sent.
-func batches(releases []assemble.Release[original], now time.Time) iter.Seq[batch] {
+// batches adds the spans of releases and gives each batch that is full; the rest stays
+// for the next call or for cut.
+func (w *writer) batches(releases []assemble.Release[original], now time.Time) iter.Seq[batch] {
 	return func(yield func(batch) bool) {
-		w := newWriter()
-		cut := func() bool {
-			if w.spans+w.synthetic == 0 {
+		full := func() bool {
+			if w.spans+w.synthetic < batchSpans && w.rows < batchRows {
 				return true
 			}
-			b := w.batch
-			w = newWriter()
+			b, _ := w.cut()
 			return yield(b)
 		}
 		for i := range releases {
 			r := &releases[i]
 			for j := range r.Spans {
 				w.sent(&r.Spans[j], r.GenAI)
-				if w.full() && !cut() {
+				if !full() {
 					return
 				}
 			}
 			if len(r.Loose) > 0 {
 				w.checkpoint(r, now)
-				if w.full() && !cut() {
+				if !full() {
 					return
 				}
 			}
 		}
-		cut()
 	}
+}
+
+// cut gives what is in the writer, if there is anything, and empties it.
+func (w *writer) cut() (batch, bool) {
+	if w.spans+w.synthetic == 0 {
+		return batch{}, false
+	}
+	b := w.batch
+	*w = *newWriter()
+	return b, true
 }
 
 // writer groups spans by the resource and scope they came in.
@@ -106,10 +117,6 @@ func newWriter() *writer {
 		resources: map[*resourceGroup]ptrace.ResourceSpans{},
 		scopes:    map[*scopeGroup]ptrace.SpanSlice{},
 	}
-}
-
-func (w *writer) full() bool {
-	return w.spans+w.synthetic >= batchSpans || w.rows >= batchRows
 }
 
 // add moves o's span to the batch and returns it.
