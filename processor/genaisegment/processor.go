@@ -28,6 +28,7 @@ type segments struct {
 	telemetry *metadata.TelemetryBuilder
 	out       *outbox
 	wanted    func(key string) bool
+	isGenAI   func(*genai.Span) bool
 
 	mu     sync.Mutex // guards what follows
 	buffer *assemble.Buffer[original]
@@ -53,6 +54,10 @@ func newProcessor(set processor.Settings, cfg *Config, next consumer.Traces, c c
 	// next component that fails.
 	forRetries := cfg.maxBytes() / 4
 	p.out = newOutbox(next, forRetries, set.Logger)
+	p.isGenAI = genai.IsGenAI
+	if p.options.Dialects != nil {
+		p.isGenAI = p.options.Dialects.IsGenAI
+	}
 	p.wanted = func(key string) bool { return genai.Wanted(key, &p.options) }
 	p.buffer = assemble.New(assemble.Settings{
 		CheckpointInterval: cfg.CheckpointInterval,
@@ -192,7 +197,7 @@ func (p *segments) take(td ptrace.Traces) taken {
 				arena.Reset()
 				seen := arena.Span(span, group.seen, scope.name, p.wanted)
 				t.arrivals = append(t.arrivals, assemble.Arrival[original]{
-					TraceID: span.TraceID(), Start: seen.Start, Root: seen.ParentID == "", GenAI: genai.IsGenAI(&seen),
+					TraceID: span.TraceID(), Start: seen.Start, Root: seen.ParentID == "", GenAI: p.isGenAI(&seen),
 					Size: annotate.HeapSize(span), Payload: o,
 				})
 			}
