@@ -1,6 +1,8 @@
 package genai
 
 import (
+	"time"
+
 	"driftline/internal/rows"
 )
 
@@ -36,6 +38,46 @@ type Options struct {
 	// more attribute keys to read budgets, receipt instants, perceived remaining times,
 	// agent-internal times and priorities from, besides the built-in ones.
 	BudgetKeys, ReceivedAtKeys, PerceivedRemainingKeys, AgentTimeKeys, PriorityKeys []string
+	// Timeouts are what services declare outside their spans, by service name; AnyService
+	// holds for services without an entry. What a span states wins.
+	Timeouts map[string]Timeouts
+}
+
+// AnyService is the entry of Options.Timeouts for services without one of their own.
+const AnyService = "*"
+
+// Timeouts are one service's declared limits; 0 is none known.
+type Timeouts struct {
+	// Attempt is the timeout of one attempt of a model call.
+	Attempt time.Duration
+	// Tool is the timeout of a tool call or retrieval.
+	Tool time.Duration
+	// Request is the budget of a whole request, from receipt.
+	Request time.Duration
+}
+
+// timeouts are the limits configured for the service of n.
+func (o *Options) timeouts(n *node) Timeouts {
+	if len(o.Timeouts) == 0 {
+		return Timeouts{}
+	}
+	if t, ok := o.Timeouts[n.resource().ServiceName]; ok {
+		return t
+	}
+	return o.Timeouts[AnyService]
+}
+
+// timeout is the limit configured for work of n's class, where there is one.
+func (o *Options) timeout(n *node) (int64, bool) {
+	t := o.timeouts(n)
+	d := time.Duration(0)
+	switch n.class {
+	case classModel:
+		d = t.Attempt
+	case classTool, classRetrieval:
+		d = t.Tool
+	}
+	return int64(d), d > 0
 }
 
 // Result is every row that follows from a trace. Revision is left 0: the caller

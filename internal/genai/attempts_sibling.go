@@ -77,6 +77,9 @@ func (a *analysis) follows(p, n *node, before []int32, key chainKey, in int32) b
 	if pc, nc := p.f.str(slotToolCall), n.f.str(slotToolCall); n.class == classTool && pc != "" && nc != "" && pc != nc && !strings.HasPrefix(nc, "<") {
 		return false // the model asked for the tool again
 	}
+	if pc, nc := p.f.str(slotCallID), n.f.str(slotCallID); pc != "" && nc != "" && pc != nc {
+		return false
+	}
 	if in < 0 && (n.startsAnew(p) || n.start-p.end > maxBackoff) {
 		return false
 	}

@@ -14,6 +14,7 @@ type deadline struct {
 	budget    *int64 // as declared on the span itself
 	own       int64  // the declared deadline itself, where budget or instant is stated
 	stated    bool
+	source    string // a rows.Deadline constant
 }
 
 // point is a moment at which someone was told what remains.
@@ -27,17 +28,36 @@ type point struct {
 // stateDeadline reads the deadline that a span declares, counted from anchor.
 func stateDeadline(f *facts, anchor int64, timeoutToo bool) (d deadline) {
 	if b, ok := f.positive(slotBudget); ok {
-		d.budget, d.own, d.stated = ptr(b), min(anchor+b, maxTime), true
+		d.take(b, anchor, rows.DeadlineAttribute)
 	} else if b, ok := f.positive(slotTimeout); ok && timeoutToo {
-		d.budget, d.own, d.stated = ptr(b), min(anchor+b, maxTime), true
+		d.take(b, anchor, rows.DeadlineAttribute)
 	}
 	if at, ok := f.positive(slotDeadline); ok {
-		d.own, d.stated = at, true
+		d.own, d.stated, d.source = at, true, rows.DeadlineAttribute
 		if d.budget == nil && at > anchor {
 			d.budget = ptr(at - anchor)
 		}
 	}
 	d.known, d.at = d.stated, d.own
+	return d
+}
+
+// take sets a budget that is counted from anchor.
+func (d *deadline) take(budget, anchor int64, source string) {
+	d.budget, d.own, d.stated, d.source = ptr(budget), min(anchor+budget, maxTime), true, source
+	d.known, d.at = true, d.own
+}
+
+// callersDeadline is the deadline of the work at and below a server's span: what the span
+// states, else how long its caller says it will wait. How long a caller bears silence is
+// no deadline, since a stream may go on for longer.
+func (n *node) callersDeadline(anchor int64) deadline {
+	d := stateDeadline(&n.f, anchor, true)
+	if !d.known && n.class == classHTTPServer {
+		if b, ok := n.f.positive(slotSentTimeout); ok {
+			d.take(b, anchor, rows.DeadlineHeader)
+		}
+	}
 	return d
 }
 
@@ -68,6 +88,7 @@ func (a *analysis) readDeadlines() {
 			a.addPoint(n.op, point{perceived: d.budget, truly: left, drift: *d.budget - left})
 		}
 	}
+	a.serverResets()
 	for i := range a.nodes {
 		a.perceived(int32(i))
 	}
@@ -79,23 +100,74 @@ func (a *analysis) restated(f *facts) bool {
 	return f.rank(slotBudget) <= requestBudgetRank
 }
 
-// outerDeadline is the deadline around an operation.
-func (a *analysis) outerDeadline(o *op) deadline {
-	if o.parent >= 0 {
-		return a.eff[o.parent]
+// outerDeadline is the deadline around an operation: of the operation or request around
+// it, or an earlier one that a caller sent to a server in between.
+func (a *analysis) outerDeadline(o *op) (d deadline) {
+	switch {
+	case o.parent >= 0:
+		d = a.eff[o.parent]
+	case o.request >= 0:
+		d = a.reqs[o.request].deadline
 	}
-	if o.request >= 0 {
-		return a.reqs[o.request].deadline
+	for i := a.nodes[o.first()].parent; i >= 0; i = a.nodes[i].parent {
+		n := &a.nodes[i]
+		if n.class.operation() || n.req >= 0 && a.reqs[n.req].root == i {
+			break
+		}
+		if n.class != classHTTPServer {
+			continue
+		}
+		if s := n.callersDeadline(n.start); s.known && (!d.known || s.at < d.at) {
+			d = s
+		}
 	}
-	return deadline{}
+	return d
+}
+
+// serverResets adds a point for each server below a request's root that was given more
+// time than its request had left: its caller started the clock anew.
+func (a *analysis) serverResets() {
+	for i := range a.nodes {
+		n := &a.nodes[i]
+		if n.class != classHTTPServer || n.req < 0 || a.reqs[n.req].root == int32(i) || n.absorbed >= 0 {
+			continue
+		}
+		q := &a.reqs[n.req]
+		if !q.deadline.known || q.budgetNode == int32(i) || n.f.has(slotBudget) && a.restated(&n.f) {
+			continue
+		}
+		d := n.callersDeadline(n.start)
+		if d.budget == nil || d.own <= q.deadline.at+skewTolerance {
+			continue
+		}
+		left := q.deadline.at - n.start
+		q.points = append(q.points, point{perceived: d.budget, truly: left, drift: *d.budget - left})
+	}
 }
 
 // requestDeadline takes the root's deadline, else the first that an agent or a span
-// outside operations states. It is anchored at receipt.
+// outside operations states, else the budget configured for the root's service. It is
+// anchored at receipt.
 func (a *analysis) requestDeadline(q *request) {
+	if a.statedDeadline(q); q.deadline.known || q.root < 0 {
+		return // without its root, when a request began is not known
+	}
+	if b := a.opt.timeouts(&a.nodes[q.root]).Request; b > 0 {
+		q.deadline.take(int64(b), q.anchor, rows.DeadlineConfig)
+		q.budgetNode = q.root
+	}
+}
+
+func (a *analysis) statedDeadline(q *request) {
 	for _, i := range q.roots {
 		n := &a.nodes[i]
-		if d := stateDeadline(&n.f, q.anchor, n.class == classAgent || !n.class.operation()); d.known {
+		d := deadline{}
+		if n.class.operation() && n.class != classAgent {
+			d = stateDeadline(&n.f, q.anchor, false)
+		} else {
+			d = n.callersDeadline(q.anchor)
+		}
+		if d.known {
 			q.deadline, q.budgetNode = d, i
 			return
 		}
@@ -200,9 +272,9 @@ func verdictOf(t *rows.Times, d deadline, points []point, start, end, anchor int
 	if d.known {
 		at := d.at
 		t.DeadlineAt = ptr(at)
-		t.DeadlineSource = "attribute"
+		t.DeadlineSource = d.source
 		if d.inherited {
-			t.DeadlineSource = "inherited"
+			t.DeadlineSource = rows.DeadlineInherited
 		}
 		missed := end > at || failed && end >= at-min(capTolerance(at-anchor), max((at-anchor)/4, 0))
 		t.DeadlineMissed = ptr(missed)

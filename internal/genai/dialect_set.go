@@ -35,6 +35,8 @@ type known struct {
 	slot slot
 	rank uint8
 	unit int64
+	// number says that the fact is a number, so that text which is none states nothing.
+	number bool
 	// seen is the dialect that the key betrays.
 	seen keySet
 	// only is the dialect that a span must show for the key to count; 0 for any.
@@ -132,7 +134,7 @@ var verdicts = map[string]verdict{
 }
 
 var units = map[string]int64{
-	"": unitNone, "ns": ns, "us": 1000, "ms": ms, "s": sec, "ns_or_s": unitByType,
+	"": unitNone, "ns": ns, "us": 1000, "ms": ms, "s": sec, "ns_or_s": unitByType, "grpc": unitGRPC,
 	"unix_ns": ns, "unix_ms": ms, "unix_s": sec, "rfc3339": unitNone,
 }
 
@@ -220,32 +222,55 @@ func compile(docs []dialects.Document) *Dialects {
 			}
 		}
 		for k := range doc.Attributes {
-			d.addKey(&doc.Attributes[k], bit, signs)
+			d.addRow(&doc.Attributes[k], bit, signs)
 		}
 	}
 	d.compileRules(docs, bitOf)
 	return d
 }
 
-// addKey adds a row. Where several dialects give a key different units, the unit of the
-// dialect that the key itself betrays holds in general, and the others in their spans.
-func (d *Dialects) addKey(a *dialects.Attribute, bit keySet, signs []keySign) {
-	k := &known{slot: slotOf[a.Means], unit: units[a.Unit], seen: signOf(signs, a.Key)}
-	if a.Precedence != nil {
-		k.rank = uint8(*a.Precedence)
+// addRow adds a row, under each spelling of its key.
+func (d *Dialects) addRow(a *dialects.Attribute, bit keySet, signs []keySign) {
+	for i, key := range a.Keys() {
+		k := &known{slot: slotOf[a.Means], unit: units[a.Unit], seen: signOf(signs, key), rank: uint8(i), number: isNumber[a.Means] && a.Unit != "rfc3339"}
+		if a.Precedence != nil {
+			k.rank += uint8(*a.Precedence)
+		}
+		if a.Only {
+			k.only = bit
+		}
+		if a.Header {
+			k.seen = 0 // a header says nothing of who captured it
+		}
+		d.addKey(key, k, bit)
 	}
-	if a.Only {
-		k.only = bit
+}
+
+// isNumber are the meanings whose values are numbers.
+var isNumber = func() map[string]bool {
+	out := map[string]bool{}
+	for _, m := range dialects.Meanings {
+		switch m.Type {
+		case dialects.Count, dialects.Number, dialects.Duration, dialects.Instant:
+			out[m.Name] = true
+		}
 	}
-	have := d.keys[a.Key]
+	return out
+}()
+
+// addKey adds what a key states. Where several dialects give a key different units, the
+// unit of the dialect that the key itself betrays holds in general, and the others in
+// their spans.
+func (d *Dialects) addKey(key string, k *known, bit keySet) {
+	have := d.keys[key]
 	switch {
 	case have == nil:
 		k.own = bit
-		d.keys[a.Key] = k
+		d.keys[key] = k
 	case bit == 0 || k.seen&bit != 0:
 		k.own = bit
 		k.units = append(have.units, dialectUnit{have.own, have.unit})
-		d.keys[a.Key] = k
+		d.keys[key] = k
 	default:
 		have.units = append(have.units, dialectUnit{bit, k.unit})
 	}

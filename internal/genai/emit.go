@@ -170,6 +170,9 @@ func (a *analysis) openRow() *rows.OpenRequest {
 			break
 		}
 	}
+	if b := a.opt.timeouts(first).Request; b > 0 && row.DeadlineAt == nil {
+		row.BudgetNS, row.DeadlineAt = ptr(int64(b)), ptr(min(anchor+int64(b), maxTime))
+	}
 	for i := range a.ops {
 		if a.nodes[a.ops[i].lastMember()].failed() {
 			row.FailedOperations++

@@ -75,7 +75,9 @@ func (a *analysis) fillAttempts(o *op, r *rows.Operation, sources []*node) {
 	from := o.tok.from
 	if t := o.lastTry(); t != nil {
 		r.TimeoutNS = a.timeoutOf(t, o)
-	} else if d, ok := sources[0].f.positive(slotTimeout); ok {
+	} else if d, ok := sources[0].f.timeout(); ok {
+		r.TimeoutNS = ptr(d)
+	} else if d, ok := a.opt.timeout(sources[0]); ok {
 		r.TimeoutNS = ptr(d)
 	}
 	r.AtCap = r.Outcome == rows.OutcomeError && atCap(o.end-from, r.TimeoutNS)
@@ -95,14 +97,19 @@ func atCap(took int64, timeout *int64) bool {
 	return timeout != nil && took >= *timeout-capTolerance(*timeout) && took <= *timeout+capTolerance(*timeout)
 }
 
-// timeoutOf is the declared timeout of a try: its own, else its operation's.
+// timeoutOf is the declared timeout of a try: its own, else its operation's, else the
+// configured one of its operation's service.
 func (a *analysis) timeoutOf(t *try, o *op) *int64 {
 	if t.node >= 0 {
-		if d, ok := a.nodes[t.node].f.positive(slotTimeout); ok {
+		if d, ok := a.nodes[t.node].f.timeout(); ok {
 			return ptr(d)
 		}
 	}
-	if d, ok := a.nodes[o.lastMember()].f.positive(slotTimeout); ok {
+	last := &a.nodes[o.lastMember()]
+	if d, ok := last.f.timeout(); ok {
+		return ptr(d)
+	}
+	if d, ok := a.opt.timeout(last); ok {
 		return ptr(d)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package genai
 
 import (
+	"strconv"
 	"strings"
 
 	"driftline/internal/genai/dialects"
@@ -65,17 +66,21 @@ const (
 	slotSampleRatio
 	slotBackoff
 	slotChunkType
+	slotReadTimeout // silence that a client bears
+	slotSentTimeout // what a caller says it will wait
+	slotCallID
 	numSlots
 )
 
 // Units of numbers, in nanoseconds. unitByType reads whole numbers as nanoseconds and
-// fractions as seconds.
+// fractions as seconds; unitGRPC reads digits and a letter.
 const (
 	unitNone   int64 = 0
 	ns         int64 = 1
 	ms         int64 = 1_000_000
 	sec        int64 = 1_000_000_000
 	unitByType int64 = -1
+	unitGRPC   int64 = -2
 )
 
 // requestBudgetRank is the highest rank of the keys that name the request's budget.
@@ -129,8 +134,8 @@ func (f *facts) read(set *Dialects, attrs []Attr, extra map[string]*known) {
 			}
 		}
 		f.seen |= k.seen
-		if a.Value.Type == ValueEmpty {
-			continue
+		if a.Value.Type == ValueEmpty || k.number && a.Value.isText() && !readable(&a.Value, k.unit) {
+			continue // what was redacted or not given must not hide what another key says
 		}
 		switch have := f.at[k.slot]; {
 		case have == 0 && len(f.list) < 255:
@@ -221,11 +226,15 @@ func (f *facts) dur(s slot) (int64, bool) {
 		return 0, false
 	}
 	unit := f.unit(s)
-	if unit == unitByType {
+	switch unit {
+	case unitByType:
 		unit = sec
 		if v.Type == ValueInt {
 			unit = ns
 		}
+	case unitGRPC:
+		text, _ := v.AsString()
+		return grpcTimeout(text)
 	}
 	if v.Type == ValueInt {
 		if v.Int > maxTime/unit || v.Int < -maxTime/unit {
@@ -242,6 +251,65 @@ func (f *facts) dur(s slot) (int64, bool) {
 		return int64(x - 0.5), true
 	}
 	return int64(x + 0.5), true
+}
+
+// readable says whether text states a number.
+func readable(v *Value, unit int64) bool {
+	if unit == unitGRPC {
+		text, _ := v.AsString()
+		_, ok := grpcTimeout(text)
+		return ok
+	}
+	_, ok := v.AsFloat()
+	return ok
+}
+
+// grpcTimeout reads gRPC's timeout: 1 to 8 digits and a letter for the unit, in which
+// M are minutes and m milliseconds.
+func grpcTimeout(text string) (int64, bool) {
+	text = strings.TrimSpace(text)
+	if len(text) < 2 || len(text) > 9 {
+		return 0, false
+	}
+	var unit int64
+	switch text[len(text)-1] {
+	case 'H':
+		unit = 3600 * sec
+	case 'M':
+		unit = 60 * sec
+	case 'S':
+		unit = sec
+	case 'm':
+		unit = ms
+	case 'u':
+		unit = 1000 * ns
+	case 'n':
+		unit = ns
+	default:
+		return 0, false
+	}
+	n, err := strconv.ParseUint(text[:len(text)-1], 10, 32)
+	if err != nil || int64(n) > maxTime/unit {
+		return 0, false
+	}
+	return int64(n) * unit, true
+}
+
+// timeout is the declared timeout of the call or attempt: what an attribute states, else
+// the shorter of what headers say of the whole answer and of the wait for each byte.
+func (f *facts) timeout() (int64, bool) {
+	if d, ok := f.positive(slotTimeout); ok {
+		return d, true
+	}
+	sent, known := f.positive(slotSentTimeout)
+	read, ok := f.positive(slotReadTimeout)
+	switch {
+	case known && ok:
+		return min(sent, read), true
+	case ok:
+		return read, true
+	}
+	return sent, known
 }
 
 // positive is dur for durations that make sense only above zero.

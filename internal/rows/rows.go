@@ -136,7 +136,7 @@ type Times struct {
 	BudgetNS *int64 `row:"budget_ns"`
 	// DeadlineAt is the instant the budget ends, anchored at receipt.
 	DeadlineAt *int64 `row:"deadline_at,time"`
-	// DeadlineSource is attribute, inherited or empty.
+	// DeadlineSource is attribute, header, config, inherited or empty.
 	DeadlineSource string `row:"deadline_source"`
 	// DeadlineMissed is nil when no deadline is known.
 	DeadlineMissed *bool `row:"deadline_missed"`

@@ -104,6 +104,16 @@ const (
 	StreamUnknown = "unknown"
 )
 
+// Sources of deadlines, in the order in which they are believed: an attribute, a header
+// by which a caller says how long it waits, the configuration, and the deadline of the
+// work around.
+const (
+	DeadlineAttribute = "attribute"
+	DeadlineHeader    = "header"
+	DeadlineConfig    = "config"
+	DeadlineInherited = "inherited"
+)
+
 // Causes of a missed deadline.
 const (
 	MissOwn       = "own"

@@ -3,6 +3,8 @@ package genaisegment
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,10 +57,25 @@ type Config struct {
 	PerceivedRemainingKeys []string `mapstructure:"perceived_remaining_keys"`
 	AgentTimeKeys          []string `mapstructure:"agent_time_keys"`
 	PriorityKeys           []string `mapstructure:"priority_keys"`
+
+	// Timeouts are what services declare outside their spans, by service name; "*" holds
+	// for services that are not named.
+	Timeouts map[string]Timeouts `mapstructure:"timeouts"`
+}
+
+// Timeouts are the limits of one service; 0 is none known.
+type Timeouts struct {
+	// AttemptTimeout is the timeout of one attempt of a model call.
+	AttemptTimeout time.Duration `mapstructure:"attempt_timeout"`
+	// ToolTimeout is the timeout of a tool call or retrieval.
+	ToolTimeout time.Duration `mapstructure:"tool_timeout"`
+	// RequestBudget is how long a whole request may take, from receipt.
+	RequestBudget time.Duration `mapstructure:"request_budget"`
 }
 
 const (
 	maxAttributes  = 8
+	maxTimeouts    = 1000
 	maxExtraKeys   = 16
 	maxValueLength = 1024
 	// tick is how often due work is looked for.
@@ -150,8 +167,47 @@ func (c *Config) Validate() error {
 			seen[k] = true
 		}
 	}
+	c.checkTimeouts(report)
 	return errors.Join(problems...)
 }
+
+// checkTimeouts reports limits that cannot be meant, in the order of the services' names.
+func (c *Config) checkTimeouts(report func(format string, args ...any)) {
+	if len(c.Timeouts) > maxTimeouts {
+		report("'timeouts' may name at most %d services, names %d", maxTimeouts, len(c.Timeouts))
+	}
+	for _, service := range slices.Sorted(maps.Keys(c.Timeouts)) {
+		t := c.Timeouts[service]
+		key := "timeouts::" + service
+		if strings.TrimSpace(service) == "" {
+			report("'timeouts' has an entry without a name: name a service, or \"*\" for all others")
+		}
+		if t == (Timeouts{}) {
+			report("'%s' sets no limit: give 'attempt_timeout', 'tool_timeout' or 'request_budget'", key)
+		}
+		for _, d := range []struct {
+			key   string
+			value time.Duration
+		}{{"attempt_timeout", t.AttemptTimeout}, {"tool_timeout", t.ToolTimeout}, {"request_budget", t.RequestBudget}} {
+			if d.value < 0 || d.value > 0 && d.value < time.Millisecond || d.value > maxTimeout {
+				report("'%s::%s' must be between 1ms and %s, is %s", key, d.key, maxTimeout, d.value)
+			}
+		}
+		if t.RequestBudget > 0 {
+			for _, d := range []struct {
+				key   string
+				value time.Duration
+			}{{"attempt_timeout", t.AttemptTimeout}, {"tool_timeout", t.ToolTimeout}} {
+				if d.value > t.RequestBudget {
+					report("'%s::%s' (%s) must not be longer than its 'request_budget' (%s): it could never end anything in time", key, d.key, d.value, t.RequestBudget)
+				}
+			}
+		}
+	}
+}
+
+// maxTimeout is the longest limit that is believed.
+const maxTimeout = 7 * 24 * time.Hour
 
 type keyList struct {
 	key  string
@@ -180,5 +236,17 @@ func (c *Config) options() genai.Options {
 		PerceivedRemainingKeys: c.PerceivedRemainingKeys,
 		AgentTimeKeys:          c.AgentTimeKeys,
 		PriorityKeys:           c.PriorityKeys,
+		Timeouts:               c.timeouts(),
 	}
+}
+
+func (c *Config) timeouts() map[string]genai.Timeouts {
+	if len(c.Timeouts) == 0 {
+		return nil
+	}
+	out := make(map[string]genai.Timeouts, len(c.Timeouts))
+	for service, t := range c.Timeouts {
+		out[service] = genai.Timeouts{Attempt: t.AttemptTimeout, Tool: t.ToolTimeout, Request: t.RequestBudget}
+	}
+	return out
 }

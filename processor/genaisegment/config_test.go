@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/confmap/confmaptest"
 
+	"driftline/internal/genai"
 	"driftline/processor/genaisegment/internal/metadata"
 )
 
@@ -40,7 +41,13 @@ func TestConfigIsRead(t *testing.T) {
 		BudgetKeys: []string{"slo.budget_ms"}, ReceivedAtKeys: []string{"gateway.received_unix_ms"},
 		PerceivedRemainingKeys: []string{"planner.left_s"}, AgentTimeKeys: []string{"agent.busy_ms"},
 		PriorityKeys: []string{"app.priority"},
+		Timeouts: map[string]Timeouts{
+			"checkout": {AttemptTimeout: 30 * time.Second, ToolTimeout: 10 * time.Second, RequestBudget: 90 * time.Second},
+			"*":        {AttemptTimeout: 10 * time.Minute},
+		},
 	}, cfg)
+	require.Equal(t, genai.Timeouts{Attempt: 30 * time.Second, Tool: 10 * time.Second, Request: 90 * time.Second}, cfg.options().Timeouts["checkout"])
+	require.Contains(t, cfg.options().Timeouts, genai.AnyService)
 	require.Equal(t, cfg.BudgetKeys, cfg.options().BudgetKeys)
 	require.Equal(t, cfg.Attributes, cfg.options().Attributes)
 }
@@ -61,6 +68,9 @@ func TestEveryProblemIsReportedWithItsKey(t *testing.T) {
 		"'attributes' may name at most 8 keys, names 11",
 		`'attributes[9]' names "a" a second time`,
 		"'attributes[10]' is empty",
+		"'timeouts::shop::attempt_timeout' must be between 1ms and 168h0m0s, is -1s",
+		"'timeouts::empty' sets no limit",
+		"'timeouts::slow::attempt_timeout' (2m0s) must not be longer than its 'request_budget' (1m30s)",
 	} {
 		require.ErrorContains(t, err, want)
 	}

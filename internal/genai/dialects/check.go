@@ -31,6 +31,8 @@ func init() {
 
 var goodName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
 
+var goodHeader = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+
 // maxPrecedence is the highest precedence; the keys that a user lists come after.
 const maxPrecedence = 99
 
@@ -99,6 +101,9 @@ func (d *Document) checkAttributes(bad func(place, string, string, ...any)) {
 			bad(a.at, "key", "%q stands in two rows", a.Key)
 		}
 		rows[a.Key] = true
+		if a.Header && !goodHeader.MatchString(a.Key) {
+			bad(a.at, "key", "must be a header's name in lower case, is %q", a.Key)
+		}
 		if a.Disabled {
 			continue
 		}

@@ -1,5 +1,7 @@
 package dialects
 
+import "strings"
+
 // Document is one dialect, or a user's changes to one.
 type Document struct {
 	// Dialect is its name, as it stands in the rows' column dialect: lower-case letters,
@@ -53,6 +55,9 @@ type Attribute struct {
 	Unit string `yaml:"unit"`
 	// Precedence decides between keys that state one fact: the lowest wins.
 	Precedence *int `yaml:"precedence"`
+	// Header says that Key names a request header, which is read in every spelling in which
+	// instrumentations capture it; see Keys.
+	Header bool `yaml:"header"`
 	// Only limits the row to spans that show this dialect.
 	Only bool `yaml:"only"`
 	// Disabled takes the row out.
@@ -60,6 +65,21 @@ type Attribute struct {
 	Note     string `yaml:"note"`
 	at       place
 	from     string
+}
+
+// Keys are the attribute keys of the row, the preferred first: Key itself, or for a header
+// the spellings of OpenTelemetry's HTTP and RPC conventions with dashes and with
+// underscores, the Vercel AI SDK's, and the header's bare name.
+func (a *Attribute) Keys() []string {
+	if !a.Header {
+		return []string{a.Key}
+	}
+	under := strings.ReplaceAll(a.Key, "-", "_")
+	return []string{
+		"http.request.header." + a.Key, "http.request.header." + under,
+		"rpc.request.metadata." + a.Key, "rpc.grpc.request.metadata." + a.Key,
+		"ai.request.headers." + a.Key, "request.header." + a.Key, a.Key, under,
+	}
 }
 
 // Rule says what a span is.

@@ -121,6 +121,7 @@ func (d *Document) mergeAttributes(c *Document, found *problems) {
 				have.Note = a.Note
 			}
 			have.Only = have.Only || a.Only
+			have.Header = have.Header || a.Header
 			have.at, have.from = a.at, a.from
 			if t, of := typeOf[have.Means], unitOf[have.Unit]; have.Unit != "" && t != of || have.Unit == "" && (t == Duration || t == Instant) {
 				found.add(c.from, a.at, "unit", "%q does not suit %s, which is %s", have.Unit, have.Means, t)
@@ -194,15 +195,17 @@ func across(docs []Document, found *problems) {
 		}
 		for k := range docs[i].Attributes {
 			a := &docs[i].Attributes[k]
-			for _, s := range said[a.Key] {
-				switch {
-				case s.row.Means != a.Means:
-					found.add(a.from, a.at, "means", "%q means %s here and %s in dialect %s", a.Key, a.Means, s.row.Means, s.dialect)
-				case s.row.Unit == a.Unit:
-					found.add(a.from, a.at, "key", "%q is stated by dialect %s already: change the row there", a.Key, s.dialect)
+			for _, key := range a.Keys() {
+				for _, s := range said[key] {
+					switch {
+					case s.row.Means != a.Means:
+						found.add(a.from, a.at, "means", "%q means %s here and %s in dialect %s", key, a.Means, s.row.Means, s.dialect)
+					case s.row.Unit == a.Unit:
+						found.add(a.from, a.at, "key", "%q is stated by dialect %s already: change the row there", key, s.dialect)
+					}
 				}
+				said[key] = append(said[key], statement{docs[i].Dialect, a})
 			}
-			said[a.Key] = append(said[a.Key], statement{docs[i].Dialect, a})
 		}
 	}
 	if len(named) > maxNamed {

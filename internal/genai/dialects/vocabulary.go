@@ -77,6 +77,9 @@ var Meanings = []Meaning{
 	{"sample_ratio", Number, "the share of traces that is kept"},
 	{"backoff", Duration, "the wait before the next try"},
 	{"chunk_type", Word, "what a streamed chunk holds"},
+	{"read_timeout", Duration, "how long a client waits for the next byte"},
+	{"sent_timeout", Duration, "how long a caller waits for the whole answer, as it sends along"},
+	{"call_id", Word, "an id that all tries of one call share, and no other call"},
 }
 
 // Unit is a unit of durations or instants.
@@ -92,6 +95,7 @@ var Units = []Unit{
 	{"us", Duration, "microseconds"},
 	{"ms", Duration, "milliseconds"},
 	{"s", Duration, "seconds"},
+	{"grpc", Duration, "digits and a letter of gRPC: H, M, S, m, u or n"},
 	{"ns_or_s", Duration, "nanoseconds if a whole number, seconds if a fraction"},
 	{"unix_ns", Instant, "nanoseconds since 1970"},
 	{"unix_ms", Instant, "milliseconds since 1970"},
