@@ -26,6 +26,10 @@ type OperationBaseline struct {
 	LogP95   float64
 	LogP95SD float64
 	Minutes  int
+	// TTFT and PerToken are medians over the blocks that have enough values.
+	TTFT     LevelBaseline
+	PerToken LevelBaseline
+	Tokens   Tokens
 	// Pooled holds all inference times of the clean blocks.
 	Pooled *stats.Hist
 	// Known counts operations that know their attempts, Retried those with retries.
@@ -34,6 +38,36 @@ type OperationBaseline struct {
 	// DeadlineKnown and DeadlineMissed count operations.
 	DeadlineKnown  uint64
 	DeadlineMissed uint64
+}
+
+// LevelBaseline is what was normal for one duration, in milliseconds.
+type LevelBaseline struct {
+	Blocks       int
+	P50MS, P95MS float64
+}
+
+// level is a block's own.
+type level struct {
+	ok       bool
+	p50, p95 float64
+}
+
+func levelOf(h *stats.Hist) level {
+	if h.N() < minPerBlock {
+		return level{}
+	}
+	return level{true, quantile(h, 0.5), quantile(h, 0.95)}
+}
+
+// levelsOf takes the medians over blocks.
+func levelsOf(blocks []level) LevelBaseline {
+	var p50s, p95s []float64
+	for _, l := range blocks {
+		if l.ok {
+			p50s, p95s = append(p50s, l.p50), append(p95s, l.p95)
+		}
+	}
+	return LevelBaseline{Blocks: len(p50s), P50MS: median(p50s), P95MS: median(p95s)}
 }
 
 // StratumBaseline is what was normal for requests of one step stratum.
@@ -62,7 +96,9 @@ type RequestBaseline struct {
 type opBlock struct {
 	n, known, retried uint64
 	deadline, missed  uint64
+	tokens            Tokens
 	inference         *stats.Hist
+	ttft, perToken    *stats.Hist
 	minutes           []*stats.Hist
 	sum               *blockSummary
 }
@@ -77,6 +113,7 @@ type blockSummary struct {
 	scatter        stats.Spread
 	scatterOK      bool
 	logs           []float64
+	ttft, perToken level
 }
 
 func (k *opBlock) summary() *blockSummary {
@@ -97,7 +134,8 @@ func (k *opBlock) summary() *blockSummary {
 		s.scatter, err = stats.P95Spread(k.minutes, stats.SpreadConfig{MinPerWindow: minPerMinute, MinWindows: 5})
 		s.scatterOK = err == nil
 	}
-	k.sum, k.minutes = s, nil // the minutes are not needed any more
+	s.ttft, s.perToken = levelOf(k.ttft), levelOf(k.perToken)
+	k.sum, k.minutes, k.ttft, k.perToken = s, nil, nil, nil // not needed any more
 	return s
 }
 
@@ -200,10 +238,15 @@ func (b *Baselines) Load(from, to time.Time, ops []store.OperationMinute, reqs [
 	}
 	for i := range ops {
 		m := &ops[i]
-		k := block(b.ops, m.Slice, b.blockOf(m.Minute), func() *opBlock { return &opBlock{inference: &stats.Hist{}} })
+		k := block(b.ops, m.Slice, b.blockOf(m.Minute), func() *opBlock {
+			return &opBlock{inference: &stats.Hist{}, ttft: &stats.Hist{}, perToken: &stats.Hist{}}
+		})
 		k.n, k.known, k.retried = k.n+m.N, k.known+m.Known, k.retried+m.Retried
 		k.deadline, k.missed = k.deadline+m.DeadlineKnown, k.missed+m.DeadlineMissed
+		k.tokens.add(Tokens{m.N, m.InputTokens, m.OutputTokens, m.CachedTokens})
 		k.inference.Merge(m.Inference.Hist)
+		k.ttft.Merge(m.TTFT.Hist)
+		k.perToken.Merge(m.PerToken.Hist)
 		k.minutes = append(k.minutes, m.Inference.Hist)
 	}
 	for i := range reqs {
@@ -312,6 +355,7 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 	out := OperationBaseline{Pooled: &stats.Hist{}}
 	var p50s, p95s, sds, tails, logs []float64
 	var raw, sampling, corrected []float64
+	var ttft, perToken []level
 	withWork := 0
 	for _, k := range usable(b, b.ops[s], s) {
 		out.Known, out.Retried = out.Known+k.known, out.Retried+k.retried
@@ -322,6 +366,8 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 		}
 		sum := k.summary()
 		logs = append(logs, sum.logs...)
+		ttft, perToken = append(ttft, sum.ttft), append(perToken, sum.perToken)
+		out.Tokens.add(k.tokens)
 		if !sum.ok {
 			continue
 		}
@@ -349,6 +395,7 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 	if m, mad, err := stats.MAD(logs); err == nil {
 		out.LogP95, out.LogP95SD, out.Minutes = m, 1.4826*mad, len(logs)
 	}
+	out.TTFT, out.PerToken = levelsOf(ttft), levelsOf(perToken)
 	b.opCache[s] = out
 	return out
 }

@@ -12,6 +12,9 @@ const (
 	DeadlineDrift   = "deadline_drift"
 	P95Spread       = "p95_spread"
 	P95Surge        = "p95_surge"
+	// GenerationSlowdown is slower decoding, TTFTShift a later first token.
+	GenerationSlowdown = "generation_slowdown"
+	TTFTShift          = "ttft_shift"
 	// Alert504 is the late rule that lead is measured against. It is stored and
 	// never sent.
 	Alert504 = "alert_504"
@@ -20,7 +23,7 @@ const (
 )
 
 // shadowable are the detections that can be stored without being sent.
-var shadowable = []string{RetryBimodality, DeadlineDrift, P95Spread, P95Surge, PipelineHealth}
+var shadowable = []string{RetryBimodality, DeadlineDrift, P95Spread, P95Surge, GenerationSlowdown, TTFTShift, PipelineHealth}
 
 // Config sets up an engine. Start from [DefaultConfig]. Ratios are factors: 3 is
 // "three times", an increase by 200 %. The yaml tags are the keys of detectd.yaml.

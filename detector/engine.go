@@ -320,7 +320,7 @@ func (e *Engine) names() []string {
 }
 
 var exampleOrder = map[string]store.ExampleOrder{RetryBimodality: store.ByHidden, DeadlineDrift: store.ByDrift, P95Spread: store.ByUserTime,
-	P95Surge: store.ByUserTime, Alert504: store.By504}
+	P95Surge: store.ByUserTime, GenerationSlowdown: store.ByUserTime, TTFTShift: store.ByUserTime, Alert504: store.By504}
 
 // examples finds traces for a verdict that will change its alert. An alert without
 // examples is better than none, so an error is only logged.

@@ -84,6 +84,7 @@ func (e *Engine) judge(ctx context.Context, w time.Time) ([]Verdict, error) {
 	for _, s := range opSlices {
 		out = append(out, e.judgeOperation(ops[s], opsLong[s])...)
 	}
+	nameTTFTCauses(out)
 	reqSlices := e.bound(ctx, settled(sortedSlices(reqsLong)), func(s Slice) uint64 { return reqsLong[s].N })
 	for _, s := range reqSlices {
 		b, rules := e.baselines.Request(s), e.cfg.For(s)
@@ -114,11 +115,17 @@ func (e *Engine) judge(ctx context.Context, w time.Time) ([]Verdict, error) {
 
 func (e *Engine) judgeOperation(short, long *OperationWindow) []Verdict {
 	b, rules := e.baselines.Operation(short.Slice), e.cfg.For(short.Slice)
-	return []Verdict{
+	out := []Verdict{
 		enough(func(w *OperationWindow) Verdict { return JudgeRetry(*w, b, rules.Retry) }, short, long),
 		enough(func(w *OperationWindow) Verdict { return JudgeSpread(*w, b, rules.Spread, e.cfg.MinBlocks) }, short, long),
 		enough(func(w *OperationWindow) Verdict { return JudgeSurge(*w, b, rules.Surge, e.cfg.MinBlocks) }, short, long),
 	}
+	if modelKind(short.Kind) {
+		out = append(out,
+			enough(func(w *OperationWindow) Verdict { return JudgeGeneration(*w, b, rules.Generation, e.cfg.MinBlocks) }, short, long),
+			enough(func(w *OperationWindow) Verdict { return JudgeTTFT(*w, b, rules.TTFT, e.cfg.MinBlocks) }, short, long))
+	}
+	return out
 }
 
 // enough judges the short window, and the long one where the short has too few

@@ -21,6 +21,10 @@ type Rules struct {
 	Spread SpreadConfig `yaml:"p95_spread"`
 	// Surge sets up p95_surge.
 	Surge SurgeConfig `yaml:"p95_surge"`
+	// Generation sets up generation_slowdown.
+	Generation GenerationConfig `yaml:"generation_slowdown"`
+	// TTFT sets up ttft_shift.
+	TTFT TTFTConfig `yaml:"ttft_shift"`
 	// Gate sets up alert_504, the late rule that lead is measured against.
 	Gate GatewayConfig `yaml:"alert_504"`
 }
@@ -168,6 +172,41 @@ type SurgeConfig struct {
 	MissShare float64 `yaml:"miss_share"`
 }
 
+// GenerationConfig sets up generation_slowdown.
+type GenerationConfig struct {
+	// MinOperations is how many calls with a time per output token a window needs.
+	MinOperations uint64 `yaml:"min_operations"`
+	// Ratio of the median time per output token to its baseline fires.
+	Ratio float64 `yaml:"ratio"`
+	// ClearRatio is below which it is quiet again.
+	ClearRatio float64 `yaml:"clear_ratio"`
+	// MoreTokens is by which factor answers must have grown for the work itself to have changed.
+	MoreTokens float64 `yaml:"more_tokens"`
+	// Floor is the least time per output token that can fire.
+	Floor time.Duration `yaml:"floor"`
+	// MissShare of calls over deadline, beyond twice the baseline, is critical.
+	MissShare float64 `yaml:"miss_share"`
+}
+
+// TTFTConfig sets up ttft_shift.
+type TTFTConfig struct {
+	// MinOperations is how many calls with a time to first token a window needs.
+	MinOperations uint64 `yaml:"min_operations"`
+	// Ratio of P95 to its baseline fires.
+	Ratio float64 `yaml:"ratio"`
+	// ClearRatio is below which it is quiet again.
+	ClearRatio float64 `yaml:"clear_ratio"`
+	// MoreTokens is by which factor the tokens that no cache holds must have grown for lost
+	// cache hits to be named as the cause.
+	MoreTokens float64 `yaml:"more_tokens"`
+	// CacheDrop is by how much the share of cached tokens must have fallen for that.
+	CacheDrop float64 `yaml:"cache_drop"`
+	// Floor is the least P95 that can fire.
+	Floor time.Duration `yaml:"floor"`
+	// MissShare of calls over deadline, beyond twice the baseline, is critical.
+	MissShare float64 `yaml:"miss_share"`
+}
+
 // GatewayConfig sets up alert_504.
 type GatewayConfig struct {
 	// Share of HTTP 504 is too much.
@@ -189,7 +228,9 @@ func DefaultRules() Rules {
 			SubWindows: 10, MinBand: 0.05, MissShare: 0.02},
 		Surge: SurgeConfig{MinOperations: 50, Ratio: 3, ClearRatio: 1.3, CUSUMK: 0.5, CUSUMH: 8, ShiftRatio: 1.5, MinLogSD: 0.05,
 			P95Floor: 500 * time.Millisecond, ClippedShare: 0.05, MissShare: 0.02},
-		Gate: GatewayConfig{Share: 0.05, Minutes: 2, MinRequests: 5},
+		Generation: GenerationConfig{MinOperations: 50, Ratio: 1.7, ClearRatio: 1.3, MoreTokens: 1.5, Floor: 5 * time.Millisecond, MissShare: 0.02},
+		TTFT:       TTFTConfig{MinOperations: 50, Ratio: 2.5, ClearRatio: 1.3, MoreTokens: 1.3, CacheDrop: 0.2, Floor: 500 * time.Millisecond, MissShare: 0.02},
+		Gate:       GatewayConfig{Share: 0.05, Minutes: 2, MinRequests: 5},
 	}
 }
 
@@ -254,6 +295,21 @@ func (r *Rules) problems(prefix string) (errs []error) {
 	length("p95_surge.p95_floor", u.P95Floor)
 	share("p95_surge.clipped_share", u.ClippedShare)
 	share("p95_surge.miss_share", u.MissShare)
+
+	g := &r.Generation
+	atLeast("generation_slowdown.min_operations", float64(g.MinOperations), 1)
+	factors("generation_slowdown", "ratio", "clear_ratio", g.Ratio, g.ClearRatio)
+	atLeast("generation_slowdown.more_tokens", g.MoreTokens, 1)
+	length("generation_slowdown.floor", g.Floor)
+	share("generation_slowdown.miss_share", g.MissShare)
+
+	f := &r.TTFT
+	atLeast("ttft_shift.min_operations", float64(f.MinOperations), 1)
+	factors("ttft_shift", "ratio", "clear_ratio", f.Ratio, f.ClearRatio)
+	atLeast("ttft_shift.more_tokens", f.MoreTokens, 1)
+	share("ttft_shift.cache_drop", f.CacheDrop)
+	length("ttft_shift.floor", f.Floor)
+	share("ttft_shift.miss_share", f.MissShare)
 
 	share("alert_504.share", r.Gate.Share)
 	check(r.Gate.Minutes >= 1, "alert_504.minutes %d: want 1 or more", r.Gate.Minutes)

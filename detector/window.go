@@ -66,10 +66,27 @@ type OperationWindow struct {
 	// ByRetries has keys 0, 1, 2+ and unknown.
 	ByRetries map[string]*RetryGroup
 	Inference store.Measure
+	TTFT      store.Measure
+	// PerToken is the time per output token.
+	PerToken store.Measure
+	Tokens   Tokens
 	// Minutes are those with inference times, in order. They reach back before
 	// From, to the start of the long window, for tests over sub-windows.
 	Minutes []Minute
 }
+
+// Tokens are what a number of operations read and wrote.
+type Tokens struct{ Operations, Input, Output, Cached uint64 }
+
+func (t *Tokens) add(o Tokens) {
+	t.Operations += o.Operations
+	t.Input += o.Input
+	t.Output += o.Output
+	t.Cached += o.Cached
+}
+
+// perOperation is a mean, 0 without operations.
+func (t Tokens) perOperation(n uint64) float64 { return share(n, t.Operations) }
 
 // Stratum is the requests of one step-count stratum.
 type Stratum struct {
@@ -108,7 +125,8 @@ func operationWindows(cells []store.OperationCell, from, to time.Time) map[Slice
 		c := &cells[i]
 		w := out[c.Slice]
 		if w == nil {
-			w = &OperationWindow{Slice: c.Slice, From: from, To: to, ByRetries: map[string]*RetryGroup{}, Inference: store.Measure{Hist: &stats.Hist{}}}
+			w = &OperationWindow{Slice: c.Slice, From: from, To: to, ByRetries: map[string]*RetryGroup{},
+				Inference: store.Measure{Hist: &stats.Hist{}}, TTFT: store.Measure{Hist: &stats.Hist{}}, PerToken: store.Measure{Hist: &stats.Hist{}}}
 			out[c.Slice] = w
 		}
 		if c.Inference.N > 0 {
@@ -127,6 +145,9 @@ func operationWindows(cells []store.OperationCell, from, to time.Time) map[Slice
 		w.Known += c.DeadlineKnown
 		w.Missed += c.DeadlineMissed
 		w.Inference.Add(c.Inference)
+		w.TTFT.Add(c.TTFT)
+		w.PerToken.Add(c.PerToken)
+		w.Tokens.add(Tokens{c.N - c.Late, c.InputTokens, c.OutputTokens, c.CachedTokens})
 		g := pool(w.ByRetries[c.Retries], &RetryGroup{N: c.N - c.Late, AgentReported: c.AgentReported, FailedNS: c.FailedNS, BackoffNS: c.BackoffNS,
 			Known: c.DeadlineKnown, Missed: c.DeadlineMissed, User: c.User, Agent: c.Agent})
 		w.ByRetries[c.Retries] = g

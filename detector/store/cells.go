@@ -28,24 +28,33 @@ type OperationCell struct {
 	HiddenNS        int64
 	FailedNS        int64
 	BackoffNS       int64
-	User            Measure
-	Agent           Measure
-	Inference       Measure
+	// Tokens are sums over the operations that state them.
+	InputTokens  uint64
+	OutputTokens uint64
+	CachedTokens uint64
+	User         Measure
+	Agent        Measure
+	Inference    Measure
+	TTFT         Measure
+	// PerToken is the time per output token.
+	PerToken Measure
 }
 
 // OperationCells reads the cells of all slices with minutes in [from, to).
 func (s *Store) OperationCells(ctx context.Context, from, to time.Time) ([]OperationCell, error) {
 	sql := "SELECT service_name, agent, kind, target, stream, minute, retries, n, late_fragments, ok, errors_timeout, errors_overload, status_504, at_cap, censored, " +
-		"attempts, leaf_attempts, attempts_unknown, deadline_known, deadline_missed, agent_time_reported, hidden_sum_ns, failed_attempt_sum_ns, backoff_sum_ns, " +
-		columns("user_time") + ", " + columns("agent_time") + ", " + columns("inference_time") +
+		"attempts, leaf_attempts, attempts_unknown, deadline_known, deadline_missed, agent_time_reported, hidden_sum_ns, failed_attempt_sum_ns, backoff_sum_ns, input_tokens, output_tokens, cached_tokens, " +
+		columns("user_time") + ", " + columns("agent_time") + ", " + columns("inference_time") + ", " + columns("ttft") + ", " + columns("time_per_output_token") +
 		" FROM " + s.db + ".rollup_operations_1m WHERE " + minuteBetween + " ORDER BY service_name, agent, kind, target, stream, minute, retries"
 	return query(ctx, s, "operations by minute", sql, between(from, to), func(c *OperationCell) []any {
 		d := []any{&c.Service, &c.Slice.Agent, &c.Kind, &c.Target, &c.Stream, &c.Minute, &c.Retries, &c.N, &c.Late, &c.OK, &c.Timeouts, &c.Overloads,
 			&c.Status504, &c.AtCap, &c.Censored, &c.Attempts, &c.LeafAttempts, &c.AttemptsUnknown, &c.DeadlineKnown, &c.DeadlineMissed, &c.AgentReported,
-			&c.HiddenNS, &c.FailedNS, &c.BackoffNS}
+			&c.HiddenNS, &c.FailedNS, &c.BackoffNS, &c.InputTokens, &c.OutputTokens, &c.CachedTokens}
 		d = append(d, c.User.dest()...)
 		d = append(d, c.Agent.dest()...)
-		return append(d, c.Inference.dest()...)
+		d = append(d, c.Inference.dest()...)
+		d = append(d, c.TTFT.dest()...)
+		return append(d, c.PerToken.dest()...)
 	}, func(c *OperationCell) { c.Minute = c.Minute.UTC() })
 }
 
@@ -107,16 +116,24 @@ type OperationMinute struct {
 	Retried        uint64
 	DeadlineKnown  uint64
 	DeadlineMissed uint64
+	InputTokens    uint64
+	OutputTokens   uint64
+	CachedTokens   uint64
 	Inference      Measure
+	TTFT           Measure
+	PerToken       Measure
 }
 
 // OperationHistory reads minutes in [from, to) for baselines.
 func (s *Store) OperationHistory(ctx context.Context, from, to time.Time) ([]OperationMinute, error) {
-	sql := "SELECT service_name, agent, kind, target, stream, minute, toUInt64(sum(n - late_fragments)), toUInt64(sumIf(n - late_fragments, retries != 'unknown')), toUInt64(sumIf(n - late_fragments, retries IN ('1', '2+'))), sum(deadline_known), sum(deadline_missed), " +
-		summed("inference_time") + " FROM " + s.db + ".rollup_operations_1m WHERE " + minuteBetween +
+	sql := "SELECT service_name, agent, kind, target, stream, minute, toUInt64(sum(n - late_fragments)), toUInt64(sumIf(n - late_fragments, retries != 'unknown')), toUInt64(sumIf(n - late_fragments, retries IN ('1', '2+'))), sum(deadline_known), sum(deadline_missed), sum(input_tokens), sum(output_tokens), sum(cached_tokens), " +
+		summed("inference_time") + ", " + summed("ttft") + ", " + summed("time_per_output_token") + " FROM " + s.db + ".rollup_operations_1m WHERE " + minuteBetween +
 		" GROUP BY service_name, agent, kind, target, stream, minute ORDER BY service_name, agent, kind, target, stream, minute"
 	return query(ctx, s, "history of operations", sql, between(from, to), func(c *OperationMinute) []any {
-		return append([]any{&c.Service, &c.Agent, &c.Kind, &c.Target, &c.Stream, &c.Minute, &c.N, &c.Known, &c.Retried, &c.DeadlineKnown, &c.DeadlineMissed}, c.Inference.dest()...)
+		d := append([]any{&c.Service, &c.Agent, &c.Kind, &c.Target, &c.Stream, &c.Minute, &c.N, &c.Known, &c.Retried, &c.DeadlineKnown, &c.DeadlineMissed,
+			&c.InputTokens, &c.OutputTokens, &c.CachedTokens}, c.Inference.dest()...)
+		d = append(d, c.TTFT.dest()...)
+		return append(d, c.PerToken.dest()...)
 	}, func(c *OperationMinute) { c.Minute = c.Minute.UTC() })
 }
 

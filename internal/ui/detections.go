@@ -41,6 +41,26 @@ var adviceFor = map[string]advice{
 		},
 		avoid: []string{"Do not wait for the error rate: requests still succeed at this stage.", "Do not add retries; they make a queue longer."},
 	},
+	"generation_slowdown": {
+		title: "Tokens are generated more slowly",
+		cause: "The median time per output token has risen for nearly all calls, and answers are no longer than usual.",
+		first: []string{
+			"Compare endpoints, regions and replicas of slow calls.",
+			"Look at the accelerators' clocks, batch sizes and neighbours, or ask the provider.",
+			"Move long answers elsewhere first: they lose the most time.",
+		},
+		avoid: []string{"Do not retry slow streams: a retry pays the whole answer again.", "Do not look for the reason in prompts while the time to first token is as usual."},
+	},
+	"ttft_shift": {
+		title: "The first token comes later",
+		cause: "Calls wait longer for their first token than their prompts explain: a queue, lost cache hits, or the way to the model.",
+		first: []string{
+			"See whether all calls to the model wait, or only those of one service, endpoint or region.",
+			"Compare the share of cached input tokens with yesterday's.",
+			"Shed low-priority work at a backend that queues.",
+		},
+		avoid: []string{"Do not set the first-token timeout lower now: calls that would be answered are sent again to the queue they waited in."},
+	},
 	"alert_504": {
 		title: "Requests end with HTTP 504",
 		cause: "Requests or model calls run into a gateway's timeout.",
