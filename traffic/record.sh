@@ -8,7 +8,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 all="python/otel python/otel-latest python/openllmetry python/openinference \
-  node/otel node/otel-headers node/openllmetry node/openinference"
+  node/otel node/otel-headers node/openllmetry node/openinference node/vercel node/vercel-legacy"
 programs=${1:-$all}
 scenarios=${2:-all}
 # Of these calls not one span is ever sent.

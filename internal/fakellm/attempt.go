@@ -115,7 +115,7 @@ func (a *attempt) read(r *http.Request) error {
 	a.q.Messages, a.q.Input = nil, nil
 
 	e := &a.entry
-	e.Model, e.Stream = a.q.Model, a.q.Stream
+	e.Model, e.Stream, e.InputTokens = a.q.Model, a.q.Stream, a.q.inputTokens
 	e.TraceID, e.ParentSpanID = traceparent(r.Header)
 	e.AttemptHeader = retryCount(r.Header)
 	e.Script, e.Step, e.AttemptSeen, a.st, err = a.s.pick(r, e.Model, e.TraceID, a.q.turn, e.AttemptHeader)

@@ -48,6 +48,8 @@ type LogEntry struct {
 	Status int `json:"status,omitempty"`
 	// Outcome says how the attempt ended.
 	Outcome Outcome `json:"outcome"`
+	// InputTokens is the number of tokens that the server says the request had.
+	InputTokens int `json:"input_tokens,omitempty"`
 	// OutputTokens is the number of tokens sent.
 	OutputTokens int `json:"output_tokens"`
 	// ReceivedAt is when the request had been read.

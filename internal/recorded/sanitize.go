@@ -24,6 +24,15 @@ var (
 		"gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens", "gen_ai.usage.prompt_tokens",
 		"gen_ai.usage.completion_tokens", "llm.usage.total_tokens", "llm.is_streaming", "llm.request.type",
 		"gen_ai.agent.name", "gen_ai.tool.name", "gen_ai.tool.type", "gen_ai.tool.call.id",
+		"gen_ai.client.operation.duration", "gen_ai.client.operation.time_to_first_chunk", "gen_ai.client.operation.time_per_output_chunk",
+		"gen_ai.execute_tool.duration", "gen_ai.agent.call.id", "gen_ai.conversation.id", "gen_ai.tool.call.arguments.size",
+		"gen_ai.aggregated_usage.input_tokens", "gen_ai.aggregated_usage.output_tokens", "logfire.span_type", "agent_name", "model_name",
+		"gen_ai.workflow.name", "traceloop.span.kind", "traceloop.entity.name", "traceloop.entity.path", "traceloop.workflow.name",
+		"ai.model.id", "ai.model.provider", "ai.operationId", "ai.response.finishReason", "ai.response.id", "ai.response.model",
+		"ai.response.msToFinish", "ai.response.msToFirstChunk", "ai.stream.msToFirstChunk", "ai.response.avgOutputTokensPerSecond",
+		"ai.settings.maxRetries", "ai.telemetry.functionId", "ai.toolCall.id", "ai.toolCall.name", "ai.usage.inputTokens", "ai.usage.outputTokens",
+		"ai.usage.totalTokens", "ai.usage.tokens", "ai.usage.cachedInputTokens", "ai.usage.reasoningTokens", "operation.name", "resource.name",
+		"tool.name", "tool.id", "llm.request.model_name", "llm.response.model_name", "llm.token_count.prompt_details.cache_read",
 		"openinference.span.kind", "llm.model_name", "llm.system", "llm.provider", "llm.finish_reason", "embedding.model_name",
 		"llm.token_count.prompt", "llm.token_count.completion", "llm.token_count.total",
 		"error.type", "server.address", "server.port",
@@ -33,7 +42,7 @@ var (
 		"http.request.header.x-stainless-retry-count", "http.request.header.x_stainless_retry_count",
 		"http.response.header.retry-after", "http.response.header.retry_after",
 	)
-	allowedEvent = set("exception.type", "exception.escaped")
+	allowedEvent = set("exception.type", "exception.escaped", "ai.response.msToFirstChunk", "ai.stream.msToFirstChunk")
 
 	// safeText is what an allowed string may look like; a sentence, a document or a file path does not.
 	safeText = regexp.MustCompile(`^[\w .:/@+-]{0,128}$`)

@@ -11,6 +11,8 @@ const DIALECTS = {
   'otel-headers': 'the same, with the retry headers captured',
   openllmetry: '@traceloop/instrumentation-openai',
   openinference: '@arizeai/openinference-instrumentation-openai',
+  vercel: 'the Vercel AI SDK with the OpenTelemetry integration of @ai-sdk/otel',
+  'vercel-legacy': 'the same with its LegacyOpenTelemetry integration (ai.* attributes)',
 };
 
 const MODEL = 'gpt-4o-mini';
@@ -138,6 +140,9 @@ function instrumentations(dialect) {
     ignoreRequestHook: (request) => request.path.endsWith('/v1/traces'),
   });
   switch (dialect) {
+    case 'vercel':
+    case 'vercel-legacy':
+      return [http];
     case 'openllmetry': {
       const { OpenAIInstrumentation } = require('@traceloop/instrumentation-openai');
       return [http, new OpenAIInstrumentation({ traceContent: false })];
@@ -167,8 +172,11 @@ scenarios: ${Object.keys(SCENARIOS).join(', ')}
 dialects:\n${Object.entries(DIALECTS).map(([k, v]) => `  ${k}: ${v}`).join('\n')}`);
     return 0;
   }
-  const names = args.scenario === 'all' ? Object.keys(SCENARIOS) : args.scenario.split(',');
-  const wrong = names.filter((n) => !Object.hasOwn(SCENARIOS, n)).map((n) => `--scenario ${n} is unknown`);
+  const vercel = args.dialect.startsWith('vercel');
+  // The Vercel SDK has no timeout for one attempt: its timeouts end the call.
+  const known = Object.keys(SCENARIOS).filter((n) => !(vercel && n === 'timeout'));
+  const names = args.scenario === 'all' ? known : args.scenario.split(',');
+  const wrong = names.filter((n) => !known.includes(n)).map((n) => `--scenario ${n} is unknown to ${args.dialect}`);
   if (!Object.hasOwn(DIALECTS, args.dialect)) wrong.push(`--dialect ${args.dialect} is unknown`);
   if (wrong.length) {
     console.error(`${wrong.join('; ')}; see --help`);
@@ -198,11 +206,16 @@ dialects:\n${Object.entries(DIALECTS).map(([k, v]) => `  ${k}: ${v}`).join('\n')
   // A process's first call loads code for tens to hundreds of milliseconds. This one, in a trace of its own, takes that out of the scenarios.
   await client.chat.completions.create({ model: MODEL, messages: PROMPT }, { maxRetries: 0, timeout: 5_000 })
     .catch(() => {}); // what is wrong, if anything, the scenarios will say
+  let scenarios = SCENARIOS;
+  if (vercel) {
+    scenarios = (await import('./vercel.mjs')).scenarios(args.dialect, args['base-url'], MODEL, provider.getTracer('traffic'));
+    await scenarios.stream(); // warms it up too
+  }
   let failed = false;
   for (const name of names) {
     const line = { sdk, scenario: name, ok: true };
     try {
-      await SCENARIOS[name](client, provider.getTracer('traffic'));
+      await scenarios[name](client, provider.getTracer('traffic'));
     } catch (err) { // the next scenarios still run
       Object.assign(line, { ok: false, error: String(err) });
       failed = true;
