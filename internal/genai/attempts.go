@@ -184,8 +184,14 @@ func (n *node) borrowStatus(inner *node) {
 		n.errClass = named // SDKs name every answer of 500 and more alike; the status says which
 	case n.errClass == rows.ClassOther && inner.errClass != "":
 		n.errClass = inner.errClass
-	case n.errClass == "" && inner.status >= 400 && n.class == classModel:
+	case n.errClass == "" && n.class == classModel && (inner.status >= 400 || n.brokeOff(inner)):
 		n.errClass = inner.errClass
 		n.errType = inner.errType
 	}
+}
+
+// brokeOff says whether a call that is not judged ended with the answer of its request broken: there was a good status,
+// then an error, and nothing that comes with an answer's end.
+func (n *node) brokeOff(inner *node) bool {
+	return inner.status >= 200 && inner.status < 300 && inner.failed() && n.finishReason() == "" && !n.f.holds(slotOutputTokens)
 }

@@ -52,7 +52,7 @@ func TestBrokenConnectionsAreNetwork(t *testing.T) {
 		"httpx.ReadError": rows.ClassNetwork, "ReadError": rows.ClassNetwork, "httpx.WriteError": rows.ClassNetwork,
 		"ENOTFOUND": rows.ClassNetwork, "EAI_AGAIN": rows.ClassNetwork, "EPIPE": rows.ClassNetwork,
 		"aiohttp.ClientOSError": rows.ClassNetwork, "ThreadError": rows.ClassOther, "httpx.ReadTimeout": rows.ClassTimeout,
-		"openai.NotFoundError": rows.ClassClient,
+		"openai.NotFoundError": rows.ClassClient, "20": rows.ClassCancelled, "23": rows.ClassTimeout, "24": rows.ClassOther,
 	} {
 		if got := ErrorClass(0, word, true); got != want {
 			t.Errorf("%s is %s, want %s", word, got, want)
@@ -83,5 +83,22 @@ func TestTimeBeforeTheFirstAttemptIsNoFailure(t *testing.T) {
 	o = one(t, analyze(t, chat("01", "", "m1", 0, 3), post("02", "01", 0.4, 3, 200)))
 	if o.UnattributedNS != 0 || o.InferenceSegmentNS != 3000*ms || *o.InferenceTimeNS != 3000*ms {
 		t.Fatalf("before %v, inference %v", secs(o.UnattributedNS), secs(o.InferenceSegmentNS))
+	}
+}
+
+func TestBrokenAnswerIsAFailure(t *testing.T) {
+	// Node's fetch ends the span of an answer that breaks in its middle with its status and an error.
+	broken := post("02", "01", 0, 0.7, 200, StatusError, kv("error.type", "23"))
+	if o := one(t, analyze(t, chat("01", "", "m1", 0, 0.7), broken)); o.Outcome != rows.OutcomeError || o.ErrorClass != rows.ClassTimeout || !o.Censored {
+		t.Fatalf("%s, class %q, censored %v", o.Outcome, o.ErrorClass, o.Censored)
+	}
+	for name, whole := range map[string]Span{
+		"judged a success":     chat("01", "", "m1", 0, 0.7, StatusOK),
+		"with a finish reason": chat("01", "", "m1", 0, 0.7, kv("gen_ai.response.finish_reasons", []string{"stop"})),
+		"with its tokens":      chat("01", "", "m1", 0, 0.7, kv("gen_ai.usage.output_tokens", 20)),
+	} {
+		if o := one(t, analyze(t, whole, broken)); o.Outcome != rows.OutcomeOK {
+			t.Errorf("%s: %s, class %q", name, o.Outcome, o.ErrorClass)
+		}
 	}
 }

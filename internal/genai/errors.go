@@ -26,6 +26,12 @@ func ErrorClass(httpStatus int, errorType string, statusError bool) string {
 		if c := classOfStatus(n); c != "" {
 			return c
 		}
+		switch n {
+		case domAbort:
+			return rows.ClassCancelled
+		case domTimeout:
+			return rows.ClassTimeout
+		}
 		return rows.ClassOther
 	}
 	word := strings.ToLower(errorType)
@@ -41,6 +47,13 @@ func ErrorClass(httpStatus int, errorType string, statusError bool) string {
 	}
 	return rows.ClassOther
 }
+
+// The codes of DOMExceptions AbortError and TimeoutError. The instrumentation of Node's fetch writes an exception's code
+// where it has one.
+const (
+	domAbort   = 20
+	domTimeout = 23
+)
 
 func classOfStatus(status int) string {
 	switch status {

@@ -75,6 +75,7 @@ var truths = map[string]truth{
 type fixture struct {
 	genai.Result
 	truth    truth
+	name     string
 	scenario string
 	log      []fakellm.LogEntry
 	models   []*rows.Operation
@@ -95,7 +96,7 @@ func load(t *testing.T, name string) *fixture {
 			}
 		}
 	}
-	f := &fixture{log: log, scenario: name[strings.LastIndexByte(name, '-')+1:]}
+	f := &fixture{log: log, name: name, scenario: name[strings.LastIndexByte(name, '-')+1:]}
 	var known bool
 	if f.truth, known = truths[f.scenario]; !known {
 		t.Fatalf("%s: nothing is written of what happens in scenario %q", name, f.scenario)
@@ -141,6 +142,10 @@ func backoff(served []fakellm.LogEntry) (sum time.Duration) {
 	}
 	return sum
 }
+
+// lostTries are the recordings with this many failed attempts outside of the call's span: the integration starts a new
+// span with each try of a stream and never ends those of failed ones.
+var lostTries = map[string]int{"node-vercel-streamretry503": 1}
 
 // slack is how far a client's view may differ from the script, and slackMore what is added for a client's timeout,
 // which ends when the client gets to run.
@@ -196,7 +201,12 @@ func (f *fixture) requireCall(t *testing.T, o *rows.Operation, c call) {
 	if f.scenario == "timeout" {
 		extra += slackMore
 	}
-	if o.Attempts != nil {
+	if n, short := lostTries[f.name]; short {
+		// What the analysis cannot know: the spans that hold the failed tries together were never sent.
+		if o.Attempts == nil || int(*o.Attempts) != len(c.attempts)-n || o.FailedAttemptNS != 0 {
+			t.Errorf("attempts %v: %d are lost, as they were; take it off the list", o.Attempts, n)
+		}
+	} else if o.Attempts != nil {
 		attempts := f.attempts(o)
 		if int(*o.Attempts) != len(c.attempts) || len(attempts) != len(c.attempts) {
 			t.Fatalf("%d attempts, there were %d", *o.Attempts, len(c.attempts))
@@ -233,10 +243,13 @@ func (f *fixture) requireCall(t *testing.T, o *rows.Operation, c call) {
 	if o.OutputTokens != nil && *o.OutputTokens != c.tokens {
 		t.Errorf("%d output tokens, want %d", *o.OutputTokens, c.tokens)
 	}
+	if in := int64(served[len(served)-1].InputTokens); o.InputTokens != nil && in > 0 && *o.InputTokens != in {
+		t.Errorf("%d input tokens, the server says %d", *o.InputTokens, in)
+	}
 	if c.class() == "" && (o.Outcome != rows.OutcomeOK || o.ErrorClass != "") {
 		t.Errorf("%s %q (%s), it went well", o.Outcome, o.ErrorClass, o.ErrorType)
 	}
-	if c.class() != "" && o.Outcome != rows.OutcomeOK && o.ErrorClass != c.class() {
+	if c.class() != "" && o.Outcome != rows.OutcomeOK && o.ErrorClass != c.class() && o.ErrorClass != rows.ClassOther { // some do not name the cause
 		t.Errorf("class %q (%s), want %q", o.ErrorClass, o.ErrorType, c.class())
 	}
 }
