@@ -87,11 +87,12 @@ func load(t *testing.T, name string) *fixture {
 	td, log := recorded.Load(t, name)
 	var opt genai.Options
 	trace := genai.Trace{Complete: true, Reason: rows.ReleaseRoot}
+	var arena annotate.Arena
 	for _, rs := range td.ResourceSpans().All() {
 		resource := annotate.ResourceOf(rs.Resource())
 		for _, ss := range rs.ScopeSpans().All() {
 			for _, span := range ss.Spans().All() {
-				trace.Spans = append(trace.Spans, annotate.SpanOf(span, resource, ss.Scope().Name(), func(key string) bool { return genai.Wanted(key, &opt) }))
+				trace.Spans = append(trace.Spans, arena.Span(span, resource, ss.Scope().Name(), func(key string) bool { return genai.Wanted(key, &opt) }))
 				trace.Now = max(trace.Now, int64(span.EndTimestamp()))
 			}
 		}
