@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 
 	"driftline/internal/annotate"
+	"driftline/internal/genai/dialects"
 )
 
 // maxAttributeBytes bounds a stored attribute value.
@@ -52,7 +53,7 @@ var (
 // holdsContent says whether an attribute key is one that instrumentations put prompts,
 // completions, tool arguments, queries or credentials under.
 func holdsContent(key string) bool {
-	if contentKeys[key] {
+	if contentKeys[key] || dialects.ListedAsContent(key) {
 		return true
 	}
 	for _, prefix := range contentPrefixes {

@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"driftline/exporter/genaiclickhouse/internal/block"
+	"driftline/internal/genai"
 )
 
 // thinRows are thin spans on their way into the table spans.
@@ -46,7 +47,7 @@ func (t *thinRows) add(span ptrace.Span, service, traceID string, allow allowLis
 	if !parent.IsEmpty() {
 		t.parentID.SetHex(row, parent[:])
 	}
-	t.name.Set(row, cut(span.Name()))
+	t.name.Set(row, cut(genai.SpanName(span.Name())))
 	t.kind.Set(row, span.Kind().String())
 	t.status.Set(row, span.Status().Code().String())
 	t.startedAt.Set(row, start)
@@ -70,7 +71,11 @@ func (t *thinRows) addAttributes(attrs pcommon.Map, allow allowList) {
 	}
 	for i, value := range t.picked {
 		if value != (pcommon.Value{}) {
-			t.attributes.Add(t.Rows(), allow.keys[i], attributeText(value))
+			text := attributeText(value)
+			if allow.keys[i] == "error.type" {
+				text = genai.ErrorName(text) // some write the whole message there
+			}
+			t.attributes.Add(t.Rows(), allow.keys[i], text)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func (a *Arena) Span(span ptrace.Span, resource *genai.Resource, scope string, w
 		SpanID:     a.spanID(span.SpanID()),
 		ParentID:   a.spanID(span.ParentSpanID()),
 		TraceState: cut(span.TraceState().AsRaw(), maxTraceStates),
-		Name:       cut(span.Name(), maxNameBytes),
+		Name:       cut(genai.SpanName(span.Name()), maxNameBytes),
 		Scope:      scope,
 		Kind:       kindOf(span.Kind()),
 		Status:     statusOf(span.Status().Code()),

@@ -201,3 +201,16 @@ var factsPool = sync.Pool{New: func() any { return &facts{} }}
 
 // IsGenAI is Dialects.IsGenAI for the built-in dialects.
 func IsGenAI(s *Span) bool { return defaultDialects().IsGenAI(s) }
+
+// IsGenAI is Dialects.IsGenAI for the dialects of these options.
+func (o *Options) IsGenAI(s *Span) bool { return o.set().IsGenAI(s) }
+
+// CarriesContent says whether a key holds what people or models wrote; a key that states
+// a fact does not. A nil d stands for the built-in dialects.
+func (d *Dialects) CarriesContent(key string) bool {
+	if d == nil {
+		d = defaultDialects()
+	}
+	_, fact := d.keys[key]
+	return !fact && d.content.Carries(key)
+}

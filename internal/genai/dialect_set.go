@@ -14,9 +14,10 @@ import (
 // Dialects are the dialects that an analysis understands, compiled to tables. They are
 // made once and can be used by many goroutines.
 type Dialects struct {
-	docs   []dialects.Document
-	keys   map[string]*known
-	scopes []scopeSign
+	docs    []dialects.Document
+	keys    map[string]*known
+	content *dialects.ContentKeys
+	scopes  []scopeSign
 	// providers are providers' names that betray a dialect.
 	providers map[string]keySet
 	steps     []step
@@ -184,7 +185,7 @@ func (o *Options) set() *Dialects {
 }
 
 func compile(docs []dialects.Document) *Dialects {
-	d := &Dialects{docs: docs, keys: make(map[string]*known, 512), providers: map[string]keySet{}, events: map[string]chunk{}}
+	d := &Dialects{docs: docs, content: dialects.ContentOf(docs), keys: make(map[string]*known, 512), providers: map[string]keySet{}, events: map[string]chunk{}}
 	bitOf := map[string]keySet{}
 	for i := range docs {
 		if !docs[i].Unnamed {

@@ -1,7 +1,8 @@
 package genai
 
 import (
-	"driftline/internal/genai/dialects"
+	"strings"
+
 	"driftline/internal/rows"
 )
 
@@ -103,7 +104,7 @@ func (a *analysis) attributes(n *node) map[string]string {
 	}
 	var out map[string]string
 	for _, k := range keys {
-		if dialects.CarriesContent(k) {
+		if a.set.CarriesContent(k) {
 			continue
 		}
 		for i := range n.Attrs {
@@ -114,12 +115,35 @@ func (a *analysis) attributes(n *node) map[string]string {
 				if out == nil {
 					out = make(map[string]string, len(keys))
 				}
-				out[k] = clip(s, length)
+				out[k] = clip(a.set.withoutContent(k, s), length)
 			}
 			break
 		}
 	}
 	return out
+}
+
+// withoutContent takes out of a copied value what its key alone does not show: queries
+// and credentials of URLs, and messages behind an error's name.
+func (d *Dialects) withoutContent(key, value string) string {
+	k := d.keys[key]
+	if k == nil {
+		return value
+	}
+	switch k.slot {
+	case slotErrorType:
+		return ErrorName(value)
+	case slotURL, slotServer:
+		if i := strings.IndexAny(value, "?#"); i >= 0 {
+			value = value[:i]
+		}
+		scheme, rest, found := strings.Cut(value, "://")
+		host, path, _ := strings.Cut(rest, "/")
+		if i := strings.LastIndexByte(host, '@'); found && i >= 0 {
+			value = scheme + "://" + host[i+1:] + "/" + path
+		}
+	}
+	return value
 }
 
 func (a *analysis) requestID(r int32) string {

@@ -1,17 +1,60 @@
 package genai
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 
+	"driftline/internal/genai/dialects"
 	"driftline/internal/rows"
 )
+
+// errorTable is dialects/errors.yaml, ready for use.
+type errorTable struct {
+	statuses [1000]string
+	names    map[string]string
+	words    []errorWord
+	retried  map[string]bool
+}
+
+type errorWord struct{ word, class string }
+
+var errorClasses = sync.OnceValue(func() *errorTable {
+	classes, err := dialects.ErrorClasses()
+	if err != nil {
+		panic(fmt.Sprintf("the built-in error classes are wrong: %v", err)) // a test holds that they are not
+	}
+	t := &errorTable{names: map[string]string{}, retried: map[string]bool{}}
+	for _, single := range []bool{false, true} { // single statuses overwrite ranges
+		for _, c := range classes {
+			for _, s := range c.Statuses {
+				first, last, err := dialects.StatusRange(s)
+				if err != nil || (first == last) != single {
+					continue
+				}
+				for n := first; n <= last; n++ {
+					t.statuses[n] = c.Class
+				}
+			}
+		}
+	}
+	for _, c := range classes {
+		t.retried[c.Class] = c.Retried
+		for _, n := range c.Names {
+			t.names[n] = c.Class
+		}
+		for _, w := range c.Words {
+			t.words = append(t.words, errorWord{w, c.Class})
+		}
+	}
+	return t
+})
 
 // ErrorClass gives the rows.Class constant for a failure, or "" when nothing failed.
 // httpStatus is the last HTTP status seen (0 for none), errorType the
 // instrumentation's word for the error or an exception's type, and statusError the
-// span's own error status. The HTTP status decides where it names a failure: 408, 504
-// and 524 are one class with client timeouts, and 429, 503 and 529 are overload.
+// span's own error status. The table is dialects/errors.yaml.
 func ErrorClass(httpStatus int, errorType string, statusError bool) string {
 	if c := classOfStatus(httpStatus); c != "" {
 		return c
@@ -34,15 +77,14 @@ func ErrorClass(httpStatus int, errorType string, statusError bool) string {
 		}
 		return rows.ClassOther
 	}
+	t := errorClasses()
 	word := strings.ToLower(errorType)
-	if brokenConnection[word[strings.LastIndexAny(word, ".:")+1:]] {
-		return rows.ClassNetwork
+	if c, ok := t.names[word[strings.LastIndexAny(word, ".:")+1:]]; ok {
+		return c
 	}
-	for _, c := range classWords {
-		for _, w := range c.words {
-			if strings.Contains(word, w) {
-				return c.class
-			}
+	for _, w := range t.words {
+		if strings.Contains(word, w.word) {
+			return w.class
 		}
 	}
 	return rows.ClassOther
@@ -56,51 +98,67 @@ const (
 )
 
 func classOfStatus(status int) string {
-	switch status {
-	case 408, 504, 522, 524:
-		return rows.ClassTimeout
-	case 429, 503, 529:
-		return rows.ClassOverload
-	case 499:
-		return rows.ClassCancelled
+	t := errorClasses()
+	if status < 0 || status >= len(t.statuses) {
+		return ""
 	}
-	switch {
-	case status >= 500 && status < 600:
-		return rows.ClassServer
-	case status >= 400 && status < 500:
-		return rows.ClassClient
-	}
-	return ""
-}
-
-// brokenConnection holds words that name a failed connection only when they are the whole
-// of an error's name, after its package.
-var brokenConnection = map[string]bool{
-	"readerror": true, "writeerror": true, "closeerror": true, "proxyerror": true, "clientoserror": true,
-	"enotfound": true, "eai_again": true, "epipe": true, "ehostdown": true, "enetdown": true,
-	"chunkedencodingerror": true, "incompleteread": true,
-}
-
-// classWords are tried in order: what names a cause closest to the wire comes last,
-// since names such as ConnectTimeout hold two causes.
-var classWords = []struct {
-	class string
-	words []string
-}{
-	{rows.ClassTimeout, []string{"timeout", "timed out", "timed_out", "timedout", "deadline"}},
-	{rows.ClassOverload, []string{"ratelimit", "rate_limit", "rate limit", "overload", "throttl", "toomanyrequests", "too_many_requests", "resource_exhausted", "resourceexhausted", "quota", "serviceunavailable", "service_unavailable", "capacity"}},
-	{rows.ClassCancelled, []string{"cancel", "abort", "interrupt"}},
-	{rows.ClassNetwork, []string{"connect", "network", "dns", "socket", "econn", "reset", "refused", "eof", "brokenpipe", "broken pipe", "unreachable", "ssl", "tls", "protocolerror", "unavailable"}},
-	{rows.ClassServer, []string{"internalserver", "internal_server", "server_error", "servererror", "badgateway", "bad_gateway", "internal"}},
-	{rows.ClassClient, []string{"badrequest", "bad_request", "invalid", "auth", "permission", "forbidden", "notfound", "not_found", "unprocessable", "validation", "content_filter", "contentfilter", "conflict", "toolarge", "context_length"}},
+	return t.statuses[status]
 }
 
 // retryable says whether a failure of this class is evidence that a try which follows
 // is another attempt. A rejected request or a cancelled one is not tried again as is.
-func retryable(class string) bool {
-	switch class {
-	case rows.ClassTimeout, rows.ClassOverload, rows.ClassServer, rows.ClassNetwork, rows.ClassOther:
-		return true
+func retryable(class string) bool { return errorClasses().retried[class] }
+
+// errorText stands for an error of which only free text is known, by OpenTelemetry's word
+// for errors without a type.
+const errorText = "_OTHER"
+
+// maxErrorType bounds the instrumentation's word for an error, in bytes.
+const maxErrorType = 128
+
+// ErrorName is what may be kept of an error's type. Some write the whole message there,
+// which can repeat what people and models wrote. An identifier stays; of text behind an
+// exception's name only the name stays; other text becomes _OTHER.
+func ErrorName(s string) string {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return ""
+	}
+	if identifier(s) {
+		return clip(s, maxErrorType)
+	}
+	name, _, found := strings.Cut(s, ":")
+	if !found {
+		name, _, _ = strings.Cut(s, "(")
+	}
+	if name = strings.TrimSpace(name); identifier(name) && namesException(name) {
+		return clip(name, maxErrorType)
+	}
+	return errorText
+}
+
+// identifier says whether s is built like a type's or a code's name.
+func identifier(s string) bool {
+	if len(s) == 0 || len(s) > maxErrorType {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
+		case strings.IndexByte("_.-:$/+#`&*[],", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func namesException(s string) bool {
+	for _, end := range [...]string{"Error", "Exception", "Failure", "Fault", "Timeout", "Exit", "Interrupt", "_error", "_exception"} {
+		if strings.HasSuffix(s, end) {
+			return true
+		}
 	}
 	return false
 }

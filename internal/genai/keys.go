@@ -3,8 +3,6 @@ package genai
 import (
 	"strconv"
 	"strings"
-
-	"driftline/internal/genai/dialects"
 )
 
 // slot names one fact that some attribute can state, in the order of
@@ -90,7 +88,8 @@ const requestBudgetRank = 2
 // ingestion: what driftline reads, and the configured keys. Keys that carry prompts,
 // completions or tool arguments are never kept, even when configured.
 func Wanted(key string, opt *Options) bool {
-	if _, ok := opt.set().keys[key]; ok {
+	set := opt.set()
+	if _, ok := set.keys[key]; ok {
 		return true
 	}
 	if opt == nil {
@@ -99,7 +98,7 @@ func Wanted(key string, opt *Options) bool {
 	for _, list := range opt.lists() {
 		for _, k := range list {
 			if k == key {
-				return !dialects.CarriesContent(key)
+				return !set.content.Carries(key)
 			}
 		}
 	}

@@ -9,11 +9,12 @@ func (n *node) readError() {
 	if s, ok := n.f.num(slotHTTPStatus); ok && s >= 100 && s < 1000 {
 		n.status = int(s)
 	}
-	n.errType = clip(n.f.str(slotErrorType), maxErrorType)
+	text := n.f.str(slotErrorType)
 	failed := n.Status == StatusError
-	if n.errType == "" && failed {
-		n.errType = clip(n.exceptionType(), maxErrorType)
+	if text == "" && failed {
+		text = n.exceptionType()
 	}
+	n.errType = ErrorName(text)
 	if n.f.holds(slotSuccess) {
 		if ok, known := n.f.val(slotSuccess).AsBool(); known && !ok {
 			failed = true
@@ -32,11 +33,11 @@ func (n *node) readError() {
 			return
 		}
 	}
-	n.errClass = ErrorClass(status, n.errType, failed)
+	n.errClass = ErrorClass(status, clip(text, maxErrorText), failed)
 }
 
-// maxErrorType bounds the instrumentation's word for an error, in bytes.
-const maxErrorType = 128
+// maxErrorText is how much of an error's text is searched for what names its class.
+const maxErrorText = 512
 
 func (n *node) exceptionType() string {
 	for i := range n.Events {

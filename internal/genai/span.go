@@ -1,5 +1,7 @@
 package genai
 
+import "strings"
+
 // SpanKind is the OpenTelemetry span kind.
 type SpanKind uint8
 
@@ -65,6 +67,15 @@ type Span struct {
 	Resource     *Resource
 	Attrs        []Attr
 	Events       []Event
+}
+
+// SpanName is what may be kept of a span's name: some HTTP instrumentations leave the
+// query of a URL in it, which can hold what people wrote.
+func SpanName(name string) string {
+	if path, query, found := strings.Cut(name, "?"); found && strings.Contains(query, "=") {
+		return path
+	}
+	return name
 }
 
 // Size is about the memory the span holds, in bytes; the buffer's byte bound is

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/collector/component"
 
 	"driftline/internal/genai"
+	"driftline/internal/genai/dialects"
 )
 
 // Config is what a user can set.
@@ -45,6 +46,10 @@ type Config struct {
 	// TrustAnnotations lets spans that carry driftline's marks and rows pass as they
 	// are. Without it these are taken off.
 	TrustAnnotations bool `mapstructure:"trust_annotations"`
+
+	// Dialects are laid over the built-in dialects, each in the shape of one of their
+	// documents; see docs/dialects.md.
+	Dialects []map[string]any `mapstructure:"dialects"`
 
 	// Attributes are copied to the rows, at most maxAttributes of them, each value cut
 	// to MaxAttributeLength bytes.
@@ -151,6 +156,10 @@ func (c *Config) Validate() error {
 	if len(c.Attributes) > maxAttributes {
 		report("'attributes' may name at most %d keys, names %d", maxAttributes, len(c.Attributes))
 	}
+	set, err := c.dialects()
+	if err != nil {
+		problems = append(problems, err)
+	}
 	for _, l := range c.keyLists() {
 		if l.key != "attributes" && len(l.keys) > maxExtraKeys {
 			report("'%s' may name at most %d keys, names %d", l.key, maxExtraKeys, len(l.keys))
@@ -160,6 +169,9 @@ func (c *Config) Validate() error {
 			if strings.TrimSpace(k) == "" {
 				report("'%s[%d]' is empty: name an attribute key", l.key, i)
 				continue
+			}
+			if set.CarriesContent(k) {
+				report("'%s[%d]' names %q, which holds what people or models wrote and is never copied: remove it", l.key, i, k)
 			}
 			if seen[k] {
 				report("'%s[%d]' names %q a second time", l.key, i, k)
@@ -227,8 +239,28 @@ func (c *Config) keyLists() []keyList {
 
 func (c *Config) maxBytes() int64 { return int64(c.MaxMemoryMiB) << 20 }
 
-func (c *Config) options() genai.Options {
+// dialects compiles what the user lays over the built-in dialects; nil without any, or
+// with an error that joins every problem.
+func (c *Config) dialects() (*genai.Dialects, error) {
+	if len(c.Dialects) == 0 {
+		return nil, nil
+	}
+	var docs []dialects.Document
+	var problems []error
+	for i, value := range c.Dialects {
+		d, err := dialects.ParseValue(fmt.Sprintf("dialects[%d]", i), value)
+		docs, problems = append(docs, d), append(problems, err)
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	return genai.NewDialects(docs)
+}
+
+func (c *Config) options() (genai.Options, error) {
+	set, err := c.dialects()
 	return genai.Options{
+		Dialects:               set,
 		Attributes:             c.Attributes,
 		MaxAttributeLength:     c.MaxAttributeLength,
 		BudgetKeys:             c.BudgetKeys,
@@ -237,7 +269,7 @@ func (c *Config) options() genai.Options {
 		AgentTimeKeys:          c.AgentTimeKeys,
 		PriorityKeys:           c.PriorityKeys,
 		Timeouts:               c.timeouts(),
-	}
+	}, err
 }
 
 func (c *Config) timeouts() map[string]genai.Timeouts {

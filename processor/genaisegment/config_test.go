@@ -45,11 +45,16 @@ func TestConfigIsRead(t *testing.T) {
 			"checkout": {AttemptTimeout: 30 * time.Second, ToolTimeout: 10 * time.Second, RequestBudget: 90 * time.Second},
 			"*":        {AttemptTimeout: 10 * time.Minute},
 		},
+		Dialects: []map[string]any{{"dialect": "acme", "attributes": []any{map[string]any{"key": "acme.model", "means": "model", "precedence": 30}}}},
 	}, cfg)
-	require.Equal(t, genai.Timeouts{Attempt: 30 * time.Second, Tool: 10 * time.Second, Request: 90 * time.Second}, cfg.options().Timeouts["checkout"])
-	require.Contains(t, cfg.options().Timeouts, genai.AnyService)
-	require.Equal(t, cfg.BudgetKeys, cfg.options().BudgetKeys)
-	require.Equal(t, cfg.Attributes, cfg.options().Attributes)
+	opt, err := cfg.options()
+	require.NoError(t, err)
+	require.Equal(t, genai.Timeouts{Attempt: 30 * time.Second, Tool: 10 * time.Second, Request: 90 * time.Second}, opt.Timeouts["checkout"])
+	require.Contains(t, opt.Timeouts, genai.AnyService)
+	require.Equal(t, cfg.BudgetKeys, opt.BudgetKeys)
+	require.Equal(t, cfg.Attributes, opt.Attributes)
+	require.True(t, genai.Wanted("acme.model", &opt))
+	require.False(t, genai.Wanted("acme.model", nil))
 }
 
 func TestEveryProblemIsReportedWithItsKey(t *testing.T) {
@@ -71,6 +76,10 @@ func TestEveryProblemIsReportedWithItsKey(t *testing.T) {
 		"'timeouts::shop::attempt_timeout' must be between 1ms and 168h0m0s, is -1s",
 		"'timeouts::empty' sets no limit",
 		"'timeouts::slow::attempt_timeout' (2m0s) must not be longer than its 'request_budget' (1m30s)",
+		`'priority_keys[0]' names "gen_ai.input.messages", which holds what people or models wrote`,
+		"dialects[0].attributes[0].unit: is missing: ttft is duration",
+		`dialects[0].attributes[1].means: unknown meaning "modell"`,
+		"dialects[1].colour: unknown key; known are dialect, title",
 	} {
 		require.ErrorContains(t, err, want)
 	}
@@ -101,7 +110,7 @@ func TestReadmeNamesEveryKey(t *testing.T) {
 	require.NoError(t, err)
 	conf := confmap.New()
 	require.NoError(t, conf.Marshal(createDefaultConfig()))
-	require.Len(t, conf.ToStringMap(), 20)
+	require.Len(t, conf.ToStringMap(), 22)
 	for key := range conf.ToStringMap() {
 		require.Contains(t, string(page), "| `"+key+"` |")
 	}

@@ -44,20 +44,21 @@ type segments struct {
 }
 
 func newProcessor(set processor.Settings, cfg *Config, next consumer.Traces, c clock.Clock) (*segments, error) {
+	options, err := cfg.options()
+	if err != nil {
+		return nil, fmt.Errorf("read the dialects: %w", err)
+	}
 	builder, err := metadata.NewTelemetryBuilder(set.TelemetrySettings)
 	if err != nil {
 		return nil, fmt.Errorf("make the processor's own metrics: %w", err)
 	}
-	p := &segments{cfg: cfg, options: cfg.options(), clock: c, telemetry: builder}
+	p := &segments{cfg: cfg, options: options, clock: c, telemetry: builder}
 	p.background, p.cancel = context.WithCancel(context.Background())
 	// The memory that the user grants is shared by the buffer and what waits for a
 	// next component that fails.
 	forRetries := cfg.maxBytes() / 4
 	p.out = newOutbox(next, forRetries, set.Logger)
-	p.isGenAI = genai.IsGenAI
-	if p.options.Dialects != nil {
-		p.isGenAI = p.options.Dialects.IsGenAI
-	}
+	p.isGenAI = p.options.IsGenAI
 	p.wanted = func(key string) bool { return genai.Wanted(key, &p.options) }
 	p.buffer = assemble.New(assemble.Settings{
 		CheckpointInterval: cfg.CheckpointInterval,

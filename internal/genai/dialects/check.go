@@ -111,7 +111,7 @@ func (d *Document) checkAttributes(bad func(place, string, string, ...any)) {
 		switch {
 		case a.Means != "" && !known:
 			bad(a.at, "means", "unknown meaning %q: docs/dialects.md lists all", a.Means)
-		case known && t == Word && CarriesContent(a.Key):
+		case known && t == Word && looksLikeContent(a.Key):
 			bad(a.at, "key", "%q by its name holds what people or models wrote, which is never read", a.Key)
 		}
 		of, knownUnit := unitOf[a.Unit]

@@ -71,7 +71,7 @@ rules: none
 	wantProblems(t, err,
 		`acme.yaml:2: colour: unknown key; known are dialect, title,`,
 		`acme.yaml:3: order: must be a whole number, is "high"`,
-		`acme.yaml:5: attributes[0].prio: unknown key; known are key, means, unit, precedence, only, disabled, note`,
+		`acme.yaml:5: attributes[0].prio: unknown key; known are key, means, unit, precedence, header, only, disabled, note`,
 		`acme.yaml:6: attributes[1]: must be a mapping of keys to values, is a list`,
 		`acme.yaml:7: rules: must be a list, is the value "none"`)
 
@@ -166,19 +166,20 @@ rules: [{of: operation, values: [x], disabled: true}, {of: name, values: [z], as
 }
 
 func TestMerge_EveryProblemAtOnce(t *testing.T) {
-	base, err := Merge(nil, []Document{document(t, `{dialect: one, order: 1, attributes: [{key: a, means: ttft, unit: s}, {key: b, means: model}], events: [{name: e, means: chunk}]}`)})
+	base, err := Merge(nil, []Document{document(t, `{dialect: one, order: 1, attributes: [{key: a, means: ttft, unit: s}, {key: b, means: model}, {key: c, means: agent, precedence: 3}], events: [{name: e, means: chunk}]}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = Merge(base, []Document{
 		document(t, `{dialect: one, attributes: [{key: x, disabled: true}, {key: y, unit: s}, {key: a, unit: unix_ms}, {key: b, means: agent}], rules: [{of: name, values: [q], disabled: true}], events: [{name: q, disabled: true}]}`),
-		document(t, `{dialect: two, attributes: [{key: b, means: model}, {key: a, means: timeout, unit: s}], rules: [{of: name, values: [q], as: chat, seen: [three]}], events: [{name: e, means: retry}]}`),
+		document(t, `{dialect: two, attributes: [{key: b, means: model}, {key: a, means: timeout, unit: s}, {key: c, means: agent, precedence: 4}], rules: [{of: name, values: [q], as: chat, seen: [three]}], events: [{name: e, means: retry}]}`),
 	})
 	wantProblems(t, err,
 		`change:1: attributes[0].key: dialect one has no row "x" to disable`, `change:1: attributes[1].means: is missing: "y" is a new row of dialect one`,
 		`change:1: attributes[2].unit: "unix_ms" does not suit ttft, which is duration`, `change:1: rules[0].values[0]: dialect one has no rule of name for "q" to disable`,
 		`change:1: events[0].name: dialect one has no event "q" to disable`,
 		`change:1: attributes[1].means: "a" means timeout here and ttft in dialect one`, `change:1: attributes[0].means: "b" means model here and agent in dialect one`,
+		`change:1: attributes[2].precedence: "c" has precedence 3 in dialect one`,
 		`change:1: rules[0].seen[0]: unknown dialect "three"`, `change:1: events[0].name: "e" is stated by dialect one already`)
 }
 

@@ -126,7 +126,7 @@ func (d *Document) mergeAttributes(c *Document, found *problems) {
 			if t, of := typeOf[have.Means], unitOf[have.Unit]; have.Unit != "" && t != of || have.Unit == "" && (t == Duration || t == Instant) {
 				found.add(c.from, a.at, "unit", "%q does not suit %s, which is %s", have.Unit, have.Means, t)
 			}
-			if typeOf[have.Means] == Word && CarriesContent(a.Key) {
+			if typeOf[have.Means] == Word && looksLikeContent(a.Key) {
 				found.add(c.from, a.at, "key", "%q by its name holds what people or models wrote, which is never read", a.Key)
 			}
 		}
@@ -178,6 +178,13 @@ func (d *Document) mergeEvents(c *Document, found *problems) {
 	}
 }
 
+func (a *Attribute) precedence() int {
+	if a.Precedence == nil {
+		return 0
+	}
+	return *a.Precedence
+}
+
 // maxNamed is how many dialects can name spans.
 const maxNamed = 64
 
@@ -189,6 +196,7 @@ func across(docs []Document, found *problems) {
 	}
 	said := map[string][]statement{}
 	named := map[string]bool{}
+	content := ContentOf(docs)
 	for i := range docs {
 		if !docs[i].Unnamed {
 			named[docs[i].Dialect] = true
@@ -196,12 +204,15 @@ func across(docs []Document, found *problems) {
 		for k := range docs[i].Attributes {
 			a := &docs[i].Attributes[k]
 			for _, key := range a.Keys() {
+				if content.whole[key] {
+					found.add(a.from, a.at, "key", "%q holds what people or models wrote, by a row of `content`, and is never read", key)
+				}
 				for _, s := range said[key] {
 					switch {
 					case s.row.Means != a.Means:
 						found.add(a.from, a.at, "means", "%q means %s here and %s in dialect %s", key, a.Means, s.row.Means, s.dialect)
-					case s.row.Unit == a.Unit:
-						found.add(a.from, a.at, "key", "%q is stated by dialect %s already: change the row there", key, s.dialect)
+					case s.row.precedence() != a.precedence():
+						found.add(a.from, a.at, "precedence", "%q has precedence %d in dialect %s, and a key can have only one: change it there", key, s.row.precedence(), s.dialect)
 					}
 				}
 				said[key] = append(said[key], statement{docs[i].Dialect, a})
