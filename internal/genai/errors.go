@@ -1,6 +1,7 @@
 package genai
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -65,19 +66,10 @@ func ErrorClass(httpStatus int, errorType string, statusError bool) string {
 		}
 		return ""
 	}
-	if n, err := strconv.Atoi(strings.TrimSpace(errorType)); err == nil {
-		if c := classOfStatus(n); c != "" {
-			return c
-		}
-		switch n {
-		case domAbort:
-			return rows.ClassCancelled
-		case domTimeout:
-			return rows.ClassTimeout
-		}
-		return rows.ClassOther
-	}
 	t := errorClasses()
+	if n, err := strconv.Atoi(strings.TrimSpace(errorType)); err == nil {
+		return cmp.Or(classOfStatus(n), t.names[strconv.Itoa(n)], rows.ClassOther)
+	}
 	word := strings.ToLower(errorType)
 	if c, ok := t.names[word[strings.LastIndexAny(word, ".:")+1:]]; ok {
 		return c
@@ -89,13 +81,6 @@ func ErrorClass(httpStatus int, errorType string, statusError bool) string {
 	}
 	return rows.ClassOther
 }
-
-// The codes of DOMExceptions AbortError and TimeoutError. The instrumentation of Node's fetch writes an exception's code
-// where it has one.
-const (
-	domAbort   = 20
-	domTimeout = 23
-)
 
 func classOfStatus(status int) string {
 	t := errorClasses()

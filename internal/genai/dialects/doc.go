@@ -11,3 +11,5 @@
 //   - recognise: what betrays that a span is written in this dialect;
 //   - content: keys that carry what people and models wrote. These are never read.
 package dialects
+
+//go:generate go run ./page ../../../docs/dialects.md

@@ -21,7 +21,8 @@ type ErrorClass struct {
 	Retried bool `yaml:"retried"`
 	// Statuses are HTTP statuses, and ranges such as 500-599. Single ones go before ranges.
 	Statuses []string `yaml:"statuses"`
-	// Names are whole names of errors, in lower case, without their package.
+	// Names are whole names of errors, in lower case, without their package, and numbers
+	// that are no HTTP status.
 	Names []string `yaml:"names"`
 	// Words are looked for anywhere in an error's name, in lower case.
 	Words []string `yaml:"words"`
