@@ -131,6 +131,20 @@ func (a *Arena) spanID(id pcommon.SpanID) string {
 	return a.texts[i]
 }
 
+// IsCall says whether span is an HTTP or RPC call, as the client sees it.
+func IsCall(span ptrace.Span) bool {
+	if span.Kind() != ptrace.SpanKindClient {
+		return false
+	}
+	for key := range span.Attributes().All() {
+		switch key {
+		case "http.request.method", "http.method", "http.response.status_code", "http.status_code", "rpc.system", "rpc.system.name":
+			return true
+		}
+	}
+	return false
+}
+
 func kindOf(k ptrace.SpanKind) genai.SpanKind {
 	if k < ptrace.SpanKindUnspecified || k > ptrace.SpanKindConsumer {
 		return genai.KindUnspecified

@@ -1,6 +1,7 @@
 package assemble
 
 import (
+	"strings"
 	"time"
 
 	"driftline/internal/rows"
@@ -44,7 +45,8 @@ func (a *agents) learn(operations []*rows.Operation, now time.Time) {
 			if !a.room(now) {
 				continue
 			}
-			d = &doer{agent: o.Agent}
+			w = work{strings.Clone(w.service), strings.Clone(w.kind), strings.Clone(w.target)}
+			d = &doer{agent: strings.Clone(o.Agent)}
 			a.byWork[w] = d
 		}
 		d.several = d.several || d.agent != o.Agent
@@ -87,3 +89,6 @@ func (a *agents) room(now time.Time) bool {
 	}
 	return len(a.byWork) < a.max
 }
+
+// bytes is about what the memory of work takes.
+func (a *agents) bytes() int64 { return int64(len(a.byWork) * 3 * bytesPerLabel) }

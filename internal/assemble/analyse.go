@@ -44,9 +44,9 @@ func (b *Buffer[P]) analyse(e *entry[P], r *Release[P], complete bool, now time.
 		b.stats.Skewed += int64(result.SkewedSpans - e.skewed)
 		e.skewed = result.SkewedSpans
 	}
-	c := newCarriers[P](b.work.views)
-	c.mark(&result, r.Spans)
-	c.load(b.changes(e, &result, complete, now), r)
+	c := newCarriers(b.work.views)
+	mark(&c, &result, r.Spans)
+	ride(&c, b.changes(e, r.TraceID, &result, complete, now), r)
 }
 
 // unhold forgets the payloads: the caller has them now.
@@ -64,8 +64,8 @@ func (b *Buffer[P]) unhold(e *entry[P]) {
 
 // changes returns the rows that differ from what was sent before, tombstones for
 // keys that are gone, and snapshots, all with this release's revision.
-func (b *Buffer[P]) changes(e *entry[P], result *genai.Result, complete bool, now time.Time) []rows.Row {
-	before := b.sentKeys(e, idText(e.id))
+func (b *Buffer[P]) changes(e *entry[P], traceID string, result *genai.Result, complete bool, now time.Time) []rows.Row {
+	before := b.sentKeys(e, traceID)
 	n := len(result.Requests) + len(result.Operations) + len(result.Attempts) + len(result.Segments)
 	out := make([]rows.Row, 0, n+len(result.Open))
 	list := b.work.keep[:0]

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"iter"
 	"math"
+	"slices"
 	"time"
 
 	"driftline/internal/genai"
@@ -27,6 +28,9 @@ type Arrival[P any] struct {
 	// Root says that the span has no parent, GenAI that it makes its trace worth
 	// analysing (genai.IsGenAI).
 	Root, GenAI bool
+	// Call says that the span is an HTTP or RPC call, which may turn out to be a try of a
+	// model call whose own span comes later.
+	Call bool
 	// Size is about the memory that Payload takes, in bytes.
 	Size    int
 	Payload P
@@ -93,12 +97,18 @@ func (b *Buffer[P]) Add(a Arrival[P], now time.Time) []Release[P] {
 	}
 	e.genai = e.genai || a.GenAI
 	e.began = min(e.began, a.Start)
-	e.held = append(e.held, held[P]{payload: a.Payload, size: int64(a.Size)})
+	if e.held == nil {
+		e.held = make([]held[P], 0, firstHeld)
+	}
+	e.held = append(e.held, held[P]{payload: a.Payload, size: int64(a.Size), at: at, call: a.Call})
 	b.weigh(e, int64(a.Size)+bytesPerHeld)
 	b.stats.Spans++
 	b.schedule(e)
 	return b.enforce(now)
 }
+
+// firstHeld is the room for held spans that a trace begins with.
+const firstHeld = 4
 
 func (b *Buffer[P]) begin(traceID [16]byte, at int64) *entry[P] {
 	e := &entry[P]{id: traceID, seq: b.nextSeq, fragment: b.forgotten.has(traceID), last: at, lateAt: at, due: never, began: never}
@@ -177,10 +187,32 @@ func (b *Buffer[P]) attend(e *entry[P], now time.Time) (Release[P], bool) {
 	case after(e.last, b.set.TraceTimeout) <= at:
 		return b.complete(e, rows.ReleaseTimeout, now), true
 	}
+	back := b.holdBack(e, at)
 	r := b.release(e, ReleaseCheckpoint, false, now)
+	e.held = back
 	e.nextCheckpoint = after(at, b.set.CheckpointInterval)
 	b.schedule(e)
 	return r, len(r.Spans) > 0 || len(r.Loose) > 0
+}
+
+// holdBack takes calls that came less than AttemptWait ago out of what a checkpoint sends
+// of a trace without GenAI spans. Once sent they could not be marked any more, and a
+// call's tries end before the call.
+func (b *Buffer[P]) holdBack(e *entry[P], at int64) []held[P] {
+	if e.genai {
+		return nil
+	}
+	isBack := func(h *held[P]) bool { return h.call && after(h.at, b.set.AttemptWait) > at }
+	var back []held[P]
+	for i := range e.held {
+		if isBack(&e.held[i]) {
+			back = append(back, e.held[i])
+		}
+	}
+	if back != nil {
+		e.held = slices.DeleteFunc(e.held, func(h held[P]) bool { return isBack(&h) })
+	}
+	return back
 }
 
 // complete releases e for good: what comes later is late.
@@ -238,7 +270,8 @@ func (b *Buffer[P]) Drain(now time.Time) iter.Seq[Release[P]] {
 func (b *Buffer[P]) Stats() Stats {
 	s := b.stats
 	s.Open, s.Remembered, s.Traces = int64(b.open.len), int64(b.remembered.len+b.plain.len), int64(len(b.traces))
-	s.OverflowLabels = b.labels.overflow
+	s.OverflowLabels, s.LabelValues = b.labels.overflow, int64(b.labels.most())
+	s.Overhead = b.forgotten.bytes() + b.labels.bytes() + b.agents.bytes()
 	s.EvictedOpen = copyOf(s.EvictedOpen)
 	s.EvictedRemembered = copyOf(s.EvictedRemembered)
 	s.Releases = copyOf(s.Releases)
@@ -254,14 +287,24 @@ func copyOf[K comparable](m map[K]int64) map[K]int64 {
 	return out
 }
 
-// OldestOpen is the earliest start of a trace with GenAI spans whose root has not come,
-// in Unix nanoseconds, and false if there is none. It looks at every open trace.
-func (b *Buffer[P]) OldestOpen() (began int64, ok bool) {
-	began = never
+// Open is what a look at every open trace tells.
+type Open struct {
+	// Began is the earliest start of a request whose root has not come, in Unix
+	// nanoseconds by its spans' clocks; Any is false when there is none.
+	Began int64
+	Any   bool
+	// LargestTrace is the number of spans of the largest trace.
+	LargestTrace int
+}
+
+// Open looks at every open trace.
+func (b *Buffer[P]) Open() Open {
+	o := Open{Began: never}
 	for e := b.open.first; e != nil; e = e.next {
+		o.LargestTrace = max(o.LargestTrace, e.load())
 		if e.genai && e.rootAt == 0 && !e.fragment {
-			began = min(began, e.began)
+			o.Began, o.Any = min(o.Began, e.began), true
 		}
 	}
-	return began, began != never
+	return o
 }

@@ -294,6 +294,36 @@ func TestPlainTracesHaveTheirShareOfMemory(t *testing.T) {
 	require.EqualValues(t, 98, s.EvictedRemembered[BoundRemembered])
 }
 
+// An HTTP try that ends long before its model call is sent with it, not before.
+func TestCallsWaitForTheirGenAISpan(t *testing.T) {
+	b := newToy(testSettings())
+	b.Add(span(1, 3, "plain POST", 0, time.Second), 1, 100, at(time.Second))
+	b.Add(span(1, 4, "plain step", 0, time.Second), 2, 100, at(time.Second))
+	first := b.Tick(at(11 * time.Second))
+	require.Len(t, first, 1)
+	require.Equal(t, []int{2}, payloads(first[0].Spans), "only the call waits")
+	require.Empty(t, b.Tick(at(20*time.Second)))
+	b.Add(span(1, 2, "chat", 0, 24*time.Second), 3, 100, at(25*time.Second))
+	second := b.Tick(at(31 * time.Second))
+	require.Len(t, second, 1)
+	require.True(t, second[0].GenAI)
+	require.Equal(t, []int{1, 3}, payloads(second[0].Spans))
+
+	// Without one it is sent soon after the wait.
+	b.Add(span(2, 3, "plain POST", 0, time.Second), 9, 100, at(31*time.Second))
+	var sent time.Duration
+	for d := 32 * time.Second; sent == 0; d += time.Second {
+		for _, r := range b.Tick(at(d)) {
+			if !r.GenAI && len(r.Spans) > 0 {
+				sent = d
+			}
+		}
+	}
+	require.Equal(t, 61*time.Second, sent)
+	require.EqualValues(t, 4, b.Stats().Sent)
+	require.Zero(t, b.Stats().Held)
+}
+
 // A GenAI span that comes after its trace's plain root was released still finds it.
 func TestGenAISpanAfterAPlainRoot(t *testing.T) {
 	b := newToy(testSettings())

@@ -46,6 +46,8 @@ type entry[P any] struct {
 type held[P any] struct {
 	payload P
 	size    int64
+	at      int64 // when it came
+	call    bool
 }
 
 // load is what the trace counts against the bound on spans.

@@ -37,3 +37,6 @@ func (f *forgotten) has(traceID [16]byte) bool {
 	_, known := f.ids[xxhash.Sum64(traceID[:])]
 	return known
 }
+
+// bytes is about what the set takes.
+func (f *forgotten) bytes() int64 { return int64(24*len(f.ids) + 8*cap(f.ring)) }

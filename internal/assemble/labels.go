@@ -1,6 +1,7 @@
 package assemble
 
 import (
+	"strings"
 	"time"
 
 	"driftline/internal/rows"
@@ -27,6 +28,9 @@ type labels struct {
 type labelColumn struct {
 	lastSeen map[string]time.Time
 	swept    time.Time
+	// latest is the value looked up last, at latestAt: rows of one trace mostly share it.
+	latest   string
+	latestAt time.Time
 }
 
 func newLabels(limit int) *labels {
@@ -43,12 +47,20 @@ func (l *labels) bound(column string, value *string, now time.Time) {
 		c = &labelColumn{lastSeen: map[string]time.Time{}, swept: now}
 		l.columns[column] = c
 	}
-	if _, known := c.lastSeen[*value]; !known && !c.room(l.max, now) {
-		*value = Other
-		l.overflow++
+	if *value == c.latest && now.Equal(c.latestAt) {
 		return
 	}
-	c.lastSeen[*value] = now
+	kept := *value
+	if _, known := c.lastSeen[kept]; !known {
+		if !c.room(l.max, now) {
+			*value = Other
+			l.overflow++
+			return
+		}
+		kept = strings.Clone(kept) // the row's text may belong to a whole trace
+	}
+	c.lastSeen[kept] = now
+	c.latest, c.latestAt = kept, now
 }
 
 func (c *labelColumn) room(limit int, now time.Time) bool {
@@ -66,6 +78,27 @@ func (c *labelColumn) room(limit int, now time.Time) bool {
 	}
 	return len(c.lastSeen) < limit
 }
+
+// most is the number of values of the column that has the most.
+func (l *labels) most() int {
+	n := 0
+	for _, c := range l.columns {
+		n = max(n, len(c.lastSeen))
+	}
+	return n
+}
+
+// bytes is about what the labels take.
+func (l *labels) bytes() int64 {
+	n := 0
+	for _, c := range l.columns {
+		n += len(c.lastSeen) * bytesPerLabel
+	}
+	return int64(n)
+}
+
+// bytesPerLabel is a place in a map and a short text.
+const bytesPerLabel = 112
 
 // apply bounds every label of row. The service is part of the row's key; a trace whose
 // service gains or loses its place between two releases gets new rows and tombstones

@@ -99,7 +99,7 @@ func TestLedgerAndBoundsHold(t *testing.T) {
 				take(b.Tick(now))
 			} else {
 				s := span(rapid.IntRange(1, 8).Draw(t, "trace"), rapid.IntRange(1, 12).Draw(t, "span"),
-					rapid.SampledFrom([]string{"root", "chat", "plain", "tool"}).Draw(t, "name"), 0, time.Second)
+					rapid.SampledFrom([]string{"root", "chat", "plain", "plain POST", "tool"}).Draw(t, "name"), 0, time.Second)
 				take(b.Add(s, received, rapid.IntRange(0, 2000).Draw(t, "size"), now))
 				received++
 			}

@@ -16,7 +16,8 @@ type Settings struct {
 	Linger time.Duration
 	// TraceTimeout is the silence after which a trace without a root is released.
 	TraceTimeout time.Duration
-	// AttemptWait is how long a failed last attempt is given for a next one.
+	// AttemptWait is how long a failed last attempt is given for a next one, and how long
+	// an HTTP or RPC call waits for a GenAI span of its trace.
 	AttemptWait time.Duration
 	// Remember is how long a released trace's spans are kept for late ones.
 	Remember time.Duration
@@ -48,7 +49,7 @@ type Settings struct {
 // Memory, in bytes, of what is held besides payloads and packed spans: an entry with
 // its places in the map and the queue, and a place in the list of held spans.
 const (
-	bytesPerTrace = 400
+	bytesPerTrace = 330
 	bytesPerHeld  = 64
 )
 

@@ -31,6 +31,11 @@ type Stats struct {
 	Late, LateFragments int64
 	// Skewed counts spans that lay outside their parents.
 	Skewed int64
+	// Overhead is the memory, in bytes, that is bounded by numbers alone: ids of forgotten
+	// traces and label values.
+	Overhead int64
+	// LabelValues is the number of values of the label that has the most.
+	LabelValues int64
 	// OverflowLabels counts values replaced by "other".
 	OverflowLabels int64
 	// EvictedOpen counts traces released early, EvictedRemembered those that could no

@@ -10,6 +10,7 @@ import (
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/collector/processor"
 
@@ -112,16 +113,40 @@ func (p *segments) tick(now time.Time) {
 const releaseTraces = 32
 
 // sendAll sends what next gives, which is called under the lock, until it has no more.
+// While some traces are written and sent, the next ones are being released.
 func (p *segments) sendAll(ctx context.Context, now time.Time, next func() ([]assemble.Release[original], bool)) {
-	w := newWriter()
-	for more := true; more && ctx.Err() == nil; {
-		var releases []assemble.Release[original]
+	take := func() ([]assemble.Release[original], bool) {
 		p.mu.Lock()
-		releases, more = next()
+		defer p.mu.Unlock()
+		releases, more := next()
 		p.out.begin(spansOf(releases))
-		p.mu.Unlock()
+		return releases, more
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	w := newWriter()
+	put := func(releases []assemble.Release[original]) {
 		for b := range w.batches(releases, now) {
 			p.out.deliver(ctx, b, now)
+		}
+	}
+	first, more := take()
+	if !more {
+		put(first)
+	} else {
+		ahead := make(chan []assemble.Release[original], 1)
+		go func() {
+			defer close(ahead)
+			for more && ctx.Err() == nil {
+				var releases []assemble.Release[original]
+				releases, more = take()
+				ahead <- releases
+			}
+		}()
+		put(first)
+		for releases := range ahead {
+			put(releases)
 		}
 	}
 	if b, any := w.cut(); any {
@@ -177,6 +202,7 @@ func (p *segments) take(td ptrace.Traces) taken {
 	t := taken{arrivals: make([]assemble.Arrival[original], 0, td.SpanCount()), marked: newWriter()}
 	arena := arenas.Get().(*annotate.Arena)
 	defer arenas.Put(arena)
+	var lastGenAI pcommon.TraceID
 	for _, rs := range td.ResourceSpans().All() {
 		// The memory of a group is shared out among its spans.
 		shared, first := annotate.ResourceHeapSize(rs), len(t.arrivals)
@@ -195,12 +221,19 @@ func (p *segments) take(td ptrace.Traces) taken {
 					t.marked.add(o)
 					continue
 				}
-				arena.Reset()
-				seen := arena.Span(span, group.seen, scope.name, p.wanted)
-				t.arrivals = append(t.arrivals, assemble.Arrival[original]{
-					TraceID: span.TraceID(), Start: seen.Start, Root: seen.ParentID == "", GenAI: p.isGenAI(&seen),
-					Size: annotate.HeapSize(span), Payload: o,
-				})
+				a := assemble.Arrival[original]{
+					TraceID: span.TraceID(), Start: int64(span.StartTimestamp()), Root: span.ParentSpanID().IsEmpty(),
+					Call: annotate.IsCall(span), Size: annotate.HeapSize(span), Payload: o,
+				}
+				// One GenAI span makes its trace, whose spans mostly come together.
+				if a.GenAI = lastGenAI == a.TraceID && !lastGenAI.IsEmpty(); !a.GenAI {
+					arena.Reset()
+					seen := arena.Span(span, group.seen, scope.name, p.wanted)
+					if a.GenAI = p.isGenAI(&seen); a.GenAI {
+						lastGenAI = a.TraceID
+					}
+				}
+				t.arrivals = append(t.arrivals, a)
 			}
 		}
 		if n := len(t.arrivals) - first; n > 0 {

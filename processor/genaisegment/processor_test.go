@@ -257,7 +257,7 @@ func TestBatchesAreCut(t *testing.T) {
 		s.SetSpanID(id)
 	}
 	r.consume(t, b.td)
-	r.clock.Advance(10 * time.Second)
+	r.clock.Advance(40 * time.Second) // calls wait for a GenAI span of their trace
 	require.Len(t, r.sink.AllTraces(), 3)
 	require.Len(t, r.spans(), 10_000)
 	r.ledger(t)

@@ -3,6 +3,7 @@ package genaisegment
 import (
 	"context"
 	"errors"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -27,8 +28,25 @@ func (p *segments) snapshot() counts {
 	c.received = c.buffer.Received + p.passed
 	c.held = c.buffer.Held - p.abandoned + c.out.inFlight
 	c.stripped = p.stripped
-	c.bytes = c.buffer.Bytes + c.out.bytes
+	c.bytes = c.buffer.Bytes + c.buffer.Overhead + c.out.bytes
 	return c
+}
+
+// openTraces looks at every open trace; it is for metrics only.
+func (p *segments) openTraces() assemble.Open {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.buffer.Open()
+}
+
+// oldestOpen is how long ago the oldest open request began, 0 without one. A clock ahead
+// of ours makes no negative age.
+func (p *segments) oldestOpen() time.Duration {
+	open := p.openTraces()
+	if !open.Any {
+		return 0
+	}
+	return max(0, p.clock.Now().Sub(time.Unix(0, open.Began)))
 }
 
 // observe lets each metric read a snapshot when it is collected.
@@ -57,6 +75,18 @@ func (p *segments) observe() error {
 	one(t.RegisterProcessorGenaisegmentTracesOpenCallback, func(c counts) int64 { return c.buffer.Open })
 	one(t.RegisterProcessorGenaisegmentTracesBufferedCallback, func(c counts) int64 { return c.buffer.Traces })
 	one(t.RegisterProcessorGenaisegmentTracesLimitCallback, func(counts) int64 { return int64(p.cfg.MaxTraces) })
+	one(t.RegisterProcessorGenaisegmentTracesRememberedCallback, func(c counts) int64 { return c.buffer.Remembered })
+	one(t.RegisterProcessorGenaisegmentTracesRememberedLimitCallback, func(counts) int64 { return int64(p.cfg.MaxRememberedTraces) })
+	one(t.RegisterProcessorGenaisegmentLabelValuesCallback, func(c counts) int64 { return c.buffer.LabelValues })
+	one(t.RegisterProcessorGenaisegmentLabelValuesLimitCallback, func(counts) int64 { return int64(p.cfg.MaxLabelValues) })
+	one(t.RegisterProcessorGenaisegmentLargestTraceLimitCallback, func(counts) int64 { return int64(p.cfg.MaxSpansPerTrace) })
+	problems = append(problems, t.RegisterProcessorGenaisegmentLargestTraceCallback(func(_ context.Context, o metric.Int64Observer) error {
+		o.Observe(int64(p.openTraces().LargestTrace))
+		return nil
+	}), t.RegisterProcessorGenaisegmentOldestOpenRequestAgeCallback(func(_ context.Context, o metric.Int64Observer) error {
+		o.Observe(int64(p.oldestOpen().Seconds()))
+		return nil
+	}))
 	one(t.RegisterProcessorGenaisegmentMemoryUsageCallback, func(c counts) int64 { return c.bytes })
 	one(t.RegisterProcessorGenaisegmentMemoryLimitCallback, func(counts) int64 { return p.cfg.maxBytes() })
 	one(t.RegisterProcessorGenaisegmentSpansDuplicateCallback, func(c counts) int64 { return c.buffer.Duplicates })

@@ -149,8 +149,9 @@ func (w *writer) sent(s *assemble.Sent[original], isGenAI bool) {
 		return
 	}
 	attrs := span.Attributes()
-	attrs.PutBool(annotate.MarkGenAI, true)
 	m := &s.Marks
+	attrs.EnsureCapacity(attrs.Len() + marks(m)) // a list that grows by itself doubles
+	attrs.PutBool(annotate.MarkGenAI, true)
 	if m.OperationID != "" {
 		attrs.PutStr(annotate.MarkOperationID, m.OperationID)
 	}
@@ -162,7 +163,20 @@ func (w *writer) sent(s *assemble.Sent[original], isGenAI bool) {
 	}
 	putMS(attrs, annotate.MarkHiddenMS, m.HiddenNS)
 	putMS(attrs, annotate.MarkDriftMS, m.DriftNS)
-	w.carry(span, s.Rows)
+	if len(s.Rows) > 0 {
+		w.carry(span, s.Rows)
+	}
+}
+
+// marks is how many attributes m needs.
+func marks(m *assemble.Marks) int {
+	n := 1
+	for _, is := range [...]bool{m.OperationID != "", m.AttemptOrdinal > 0, m.Attempts != nil, m.HiddenNS != nil, m.DriftNS != nil} {
+		if is {
+			n++
+		}
+	}
+	return n
 }
 
 func putMS(attrs pcommon.Map, key string, ns *int64) {

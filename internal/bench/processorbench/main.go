@@ -44,7 +44,7 @@ func main() {
 	flag.DurationVar(&o.hold, "hold", 2*time.Second, "how long a trace is held after its root came")
 	flag.IntVar(&o.peerWorkers, "peer-workers", 1, "groupbytrace's num_workers")
 	flag.StringVar(&o.out, "out", "", "page whose section on the processor is replaced")
-	flag.StringVar(&o.profile, "profile", "", "folder for CPU profiles of genaisegment")
+	flag.StringVar(&o.profile, "profile", "", "folder for profiles of CPU and allocations")
 	flag.StringVar(&o.only, "only", "", "run only this processor, for profiles")
 	testing.Init() // a bubble needs a test around it
 	flag.Parse()
@@ -102,5 +102,12 @@ func (o options) startProfile(name, mix string) (func(), error) {
 	if err := pprof.StartCPUProfile(f); err != nil {
 		return nil, fmt.Errorf("write a profile: %w", err)
 	}
-	return func() { pprof.StopCPUProfile(); f.Close() }, nil
+	return func() {
+		pprof.StopCPUProfile()
+		f.Close()
+		if a, err := os.Create(fmt.Sprintf("%s/%s-%.3s.allocs.pprof", o.profile, name, mix)); err == nil {
+			pprof.Lookup("allocs").WriteTo(a, 0) // since the program began
+			a.Close()
+		}
+	}, nil
 }

@@ -25,34 +25,41 @@ func Tracer(settings component.TelemetrySettings) trace.Tracer {
 // TelemetryBuilder provides an interface for components to report telemetry
 // as defined in metadata and user config.
 type TelemetryBuilder struct {
-	meter                                    metric.Meter
-	mu                                       sync.Mutex
-	registrations                            []metric.Registration
-	ProcessorGenaisegmentCheckpointSpans     metric.Int64ObservableCounter
-	ProcessorGenaisegmentEvictions           metric.Int64ObservableCounter
-	ProcessorGenaisegmentLabelValuesOverflow metric.Int64ObservableCounter
-	ProcessorGenaisegmentLateSpanAge         metric.Float64Histogram
-	ProcessorGenaisegmentMemoryLimit         metric.Int64ObservableGauge
-	ProcessorGenaisegmentMemoryUsage         metric.Int64ObservableGauge
-	ProcessorGenaisegmentReleases            metric.Int64ObservableCounter
-	ProcessorGenaisegmentRows                metric.Int64ObservableCounter
-	ProcessorGenaisegmentRowsDropped         metric.Int64ObservableCounter
-	ProcessorGenaisegmentSpansBuffered       metric.Int64ObservableGauge
-	ProcessorGenaisegmentSpansDropped        metric.Int64ObservableCounter
-	ProcessorGenaisegmentSpansDuplicate      metric.Int64ObservableCounter
-	ProcessorGenaisegmentSpansHeld           metric.Int64ObservableGauge
-	ProcessorGenaisegmentSpansLate           metric.Int64ObservableCounter
-	ProcessorGenaisegmentSpansLateFragment   metric.Int64ObservableCounter
-	ProcessorGenaisegmentSpansLimit          metric.Int64ObservableGauge
-	ProcessorGenaisegmentSpansReceived       metric.Int64ObservableCounter
-	ProcessorGenaisegmentSpansRefused        metric.Int64ObservableCounter
-	ProcessorGenaisegmentSpansSent           metric.Int64ObservableCounter
-	ProcessorGenaisegmentSpansSkewed         metric.Int64ObservableCounter
-	ProcessorGenaisegmentSpansStripped       metric.Int64ObservableCounter
-	ProcessorGenaisegmentSpansTruncated      metric.Int64ObservableCounter
-	ProcessorGenaisegmentTracesBuffered      metric.Int64ObservableGauge
-	ProcessorGenaisegmentTracesLimit         metric.Int64ObservableGauge
-	ProcessorGenaisegmentTracesOpen          metric.Int64ObservableGauge
+	meter                                      metric.Meter
+	mu                                         sync.Mutex
+	registrations                              []metric.Registration
+	ProcessorGenaisegmentCheckpointSpans       metric.Int64ObservableCounter
+	ProcessorGenaisegmentEvictions             metric.Int64ObservableCounter
+	ProcessorGenaisegmentLabelValues           metric.Int64ObservableGauge
+	ProcessorGenaisegmentLabelValuesLimit      metric.Int64ObservableGauge
+	ProcessorGenaisegmentLabelValuesOverflow   metric.Int64ObservableCounter
+	ProcessorGenaisegmentLargestTrace          metric.Int64ObservableGauge
+	ProcessorGenaisegmentLargestTraceLimit     metric.Int64ObservableGauge
+	ProcessorGenaisegmentLateSpanAge           metric.Float64Histogram
+	ProcessorGenaisegmentMemoryLimit           metric.Int64ObservableGauge
+	ProcessorGenaisegmentMemoryUsage           metric.Int64ObservableGauge
+	ProcessorGenaisegmentOldestOpenRequestAge  metric.Int64ObservableGauge
+	ProcessorGenaisegmentReleases              metric.Int64ObservableCounter
+	ProcessorGenaisegmentRows                  metric.Int64ObservableCounter
+	ProcessorGenaisegmentRowsDropped           metric.Int64ObservableCounter
+	ProcessorGenaisegmentSpansBuffered         metric.Int64ObservableGauge
+	ProcessorGenaisegmentSpansDropped          metric.Int64ObservableCounter
+	ProcessorGenaisegmentSpansDuplicate        metric.Int64ObservableCounter
+	ProcessorGenaisegmentSpansHeld             metric.Int64ObservableGauge
+	ProcessorGenaisegmentSpansLate             metric.Int64ObservableCounter
+	ProcessorGenaisegmentSpansLateFragment     metric.Int64ObservableCounter
+	ProcessorGenaisegmentSpansLimit            metric.Int64ObservableGauge
+	ProcessorGenaisegmentSpansReceived         metric.Int64ObservableCounter
+	ProcessorGenaisegmentSpansRefused          metric.Int64ObservableCounter
+	ProcessorGenaisegmentSpansSent             metric.Int64ObservableCounter
+	ProcessorGenaisegmentSpansSkewed           metric.Int64ObservableCounter
+	ProcessorGenaisegmentSpansStripped         metric.Int64ObservableCounter
+	ProcessorGenaisegmentSpansTruncated        metric.Int64ObservableCounter
+	ProcessorGenaisegmentTracesBuffered        metric.Int64ObservableGauge
+	ProcessorGenaisegmentTracesLimit           metric.Int64ObservableGauge
+	ProcessorGenaisegmentTracesOpen            metric.Int64ObservableGauge
+	ProcessorGenaisegmentTracesRemembered      metric.Int64ObservableGauge
+	ProcessorGenaisegmentTracesRememberedLimit metric.Int64ObservableGauge
 }
 
 // TelemetryBuilderOption applies changes to default builder.
@@ -96,12 +103,72 @@ func (builder *TelemetryBuilder) RegisterProcessorGenaisegmentEvictionsCallback(
 	return nil
 }
 
+// RegisterProcessorGenaisegmentLabelValuesCallback sets callback for observable ProcessorGenaisegmentLabelValues metric.
+func (builder *TelemetryBuilder) RegisterProcessorGenaisegmentLabelValuesCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ProcessorGenaisegmentLabelValues, obs: o})
+		return nil
+	}, builder.ProcessorGenaisegmentLabelValues)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterProcessorGenaisegmentLabelValuesLimitCallback sets callback for observable ProcessorGenaisegmentLabelValuesLimit metric.
+func (builder *TelemetryBuilder) RegisterProcessorGenaisegmentLabelValuesLimitCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ProcessorGenaisegmentLabelValuesLimit, obs: o})
+		return nil
+	}, builder.ProcessorGenaisegmentLabelValuesLimit)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
 // RegisterProcessorGenaisegmentLabelValuesOverflowCallback sets callback for observable ProcessorGenaisegmentLabelValuesOverflow metric.
 func (builder *TelemetryBuilder) RegisterProcessorGenaisegmentLabelValuesOverflowCallback(cb metric.Int64Callback) error {
 	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		cb(ctx, &observerInt64{inst: builder.ProcessorGenaisegmentLabelValuesOverflow, obs: o})
 		return nil
 	}, builder.ProcessorGenaisegmentLabelValuesOverflow)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterProcessorGenaisegmentLargestTraceCallback sets callback for observable ProcessorGenaisegmentLargestTrace metric.
+func (builder *TelemetryBuilder) RegisterProcessorGenaisegmentLargestTraceCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ProcessorGenaisegmentLargestTrace, obs: o})
+		return nil
+	}, builder.ProcessorGenaisegmentLargestTrace)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterProcessorGenaisegmentLargestTraceLimitCallback sets callback for observable ProcessorGenaisegmentLargestTraceLimit metric.
+func (builder *TelemetryBuilder) RegisterProcessorGenaisegmentLargestTraceLimitCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ProcessorGenaisegmentLargestTraceLimit, obs: o})
+		return nil
+	}, builder.ProcessorGenaisegmentLargestTraceLimit)
 	if err != nil {
 		return err
 	}
@@ -132,6 +199,21 @@ func (builder *TelemetryBuilder) RegisterProcessorGenaisegmentMemoryUsageCallbac
 		cb(ctx, &observerInt64{inst: builder.ProcessorGenaisegmentMemoryUsage, obs: o})
 		return nil
 	}, builder.ProcessorGenaisegmentMemoryUsage)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterProcessorGenaisegmentOldestOpenRequestAgeCallback sets callback for observable ProcessorGenaisegmentOldestOpenRequestAge metric.
+func (builder *TelemetryBuilder) RegisterProcessorGenaisegmentOldestOpenRequestAgeCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ProcessorGenaisegmentOldestOpenRequestAge, obs: o})
+		return nil
+	}, builder.ProcessorGenaisegmentOldestOpenRequestAge)
 	if err != nil {
 		return err
 	}
@@ -426,6 +508,36 @@ func (builder *TelemetryBuilder) RegisterProcessorGenaisegmentTracesOpenCallback
 	return nil
 }
 
+// RegisterProcessorGenaisegmentTracesRememberedCallback sets callback for observable ProcessorGenaisegmentTracesRemembered metric.
+func (builder *TelemetryBuilder) RegisterProcessorGenaisegmentTracesRememberedCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ProcessorGenaisegmentTracesRemembered, obs: o})
+		return nil
+	}, builder.ProcessorGenaisegmentTracesRemembered)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterProcessorGenaisegmentTracesRememberedLimitCallback sets callback for observable ProcessorGenaisegmentTracesRememberedLimit metric.
+func (builder *TelemetryBuilder) RegisterProcessorGenaisegmentTracesRememberedLimitCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ProcessorGenaisegmentTracesRememberedLimit, obs: o})
+		return nil
+	}, builder.ProcessorGenaisegmentTracesRememberedLimit)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
 type observerInt64 struct {
 	embedded.Int64Observer
 	inst metric.Int64Observable
@@ -466,10 +578,34 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		metric.WithUnit("{trace}"),
 	)
 	errs = errors.Join(errs, err)
+	builder.ProcessorGenaisegmentLabelValues, err = builder.meter.Int64ObservableGauge(
+		"otelcol_processor_genaisegment_label_values",
+		metric.WithDescription("Distinct values of the label that has the most. [Alpha]"),
+		metric.WithUnit("{value}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGenaisegmentLabelValuesLimit, err = builder.meter.Int64ObservableGauge(
+		"otelcol_processor_genaisegment_label_values_limit",
+		metric.WithDescription("The configured max_label_values. [Alpha]"),
+		metric.WithUnit("{value}"),
+	)
+	errs = errors.Join(errs, err)
 	builder.ProcessorGenaisegmentLabelValuesOverflow, err = builder.meter.Int64ObservableCounter(
 		"otelcol_processor_genaisegment_label_values_overflow",
 		metric.WithDescription("Label values replaced by the word other because of max_label_values. [Alpha]"),
 		metric.WithUnit("{value}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGenaisegmentLargestTrace, err = builder.meter.Int64ObservableGauge(
+		"otelcol_processor_genaisegment_largest_trace",
+		metric.WithDescription("Spans of the largest open trace. [Alpha]"),
+		metric.WithUnit("{span}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGenaisegmentLargestTraceLimit, err = builder.meter.Int64ObservableGauge(
+		"otelcol_processor_genaisegment_largest_trace_limit",
+		metric.WithDescription("The configured max_spans_per_trace. [Alpha]"),
+		metric.WithUnit("{span}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGenaisegmentLateSpanAge, err = builder.meter.Float64Histogram(
@@ -487,8 +623,14 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGenaisegmentMemoryUsage, err = builder.meter.Int64ObservableGauge(
 		"otelcol_processor_genaisegment_memory_usage",
-		metric.WithDescription("Estimated memory of the buffer and of what waits for a retry. [Alpha]"),
+		metric.WithDescription("Accounted memory of the buffer and of what waits for a retry. [Alpha]"),
 		metric.WithUnit("By"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGenaisegmentOldestOpenRequestAge, err = builder.meter.Int64ObservableGauge(
+		"otelcol_processor_genaisegment_oldest_open_request_age",
+		metric.WithDescription("How long ago the oldest request began, by its spans, whose root has not come; 0 when none is open. It falls when the root comes, and when the request is given up after trace_timeout of silence. [Alpha]"),
+		metric.WithUnit("s"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGenaisegmentReleases, err = builder.meter.Int64ObservableCounter(
@@ -595,13 +737,25 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGenaisegmentTracesLimit, err = builder.meter.Int64ObservableGauge(
 		"otelcol_processor_genaisegment_traces_limit",
-		metric.WithDescription("The configured max_traces. [Alpha]"),
+		metric.WithDescription("The configured max_traces; it bounds traces_open. [Alpha]"),
 		metric.WithUnit("{trace}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGenaisegmentTracesOpen, err = builder.meter.Int64ObservableGauge(
 		"otelcol_processor_genaisegment_traces_open",
 		metric.WithDescription("Traces that have not been released. [Alpha]"),
+		metric.WithUnit("{trace}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGenaisegmentTracesRemembered, err = builder.meter.Int64ObservableGauge(
+		"otelcol_processor_genaisegment_traces_remembered",
+		metric.WithDescription("Released traces that are remembered for late spans. [Alpha]"),
+		metric.WithUnit("{trace}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGenaisegmentTracesRememberedLimit, err = builder.meter.Int64ObservableGauge(
+		"otelcol_processor_genaisegment_traces_remembered_limit",
+		metric.WithDescription("The configured max_remembered_traces. [Alpha]"),
 		metric.WithUnit("{trace}"),
 	)
 	errs = errors.Join(errs, err)

@@ -53,6 +53,34 @@ func AssertEqualProcessorGenaisegmentEvictions(t *testing.T, tt *componenttest.T
 	metricdatatest.AssertEqual(t, want, got, opts...)
 }
 
+func AssertEqualProcessorGenaisegmentLabelValues(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
+	want := metricdata.Metrics{
+		Name:        "otelcol_processor_genaisegment_label_values",
+		Description: "Distinct values of the label that has the most. [Alpha]",
+		Unit:        "{value}",
+		Data: metricdata.Gauge[int64]{
+			DataPoints: dps,
+		},
+	}
+	got, err := tt.GetMetric("otelcol_processor_genaisegment_label_values")
+	require.NoError(t, err)
+	metricdatatest.AssertEqual(t, want, got, opts...)
+}
+
+func AssertEqualProcessorGenaisegmentLabelValuesLimit(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
+	want := metricdata.Metrics{
+		Name:        "otelcol_processor_genaisegment_label_values_limit",
+		Description: "The configured max_label_values. [Alpha]",
+		Unit:        "{value}",
+		Data: metricdata.Gauge[int64]{
+			DataPoints: dps,
+		},
+	}
+	got, err := tt.GetMetric("otelcol_processor_genaisegment_label_values_limit")
+	require.NoError(t, err)
+	metricdatatest.AssertEqual(t, want, got, opts...)
+}
+
 func AssertEqualProcessorGenaisegmentLabelValuesOverflow(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_genaisegment_label_values_overflow",
@@ -65,6 +93,34 @@ func AssertEqualProcessorGenaisegmentLabelValuesOverflow(t *testing.T, tt *compo
 		},
 	}
 	got, err := tt.GetMetric("otelcol_processor_genaisegment_label_values_overflow")
+	require.NoError(t, err)
+	metricdatatest.AssertEqual(t, want, got, opts...)
+}
+
+func AssertEqualProcessorGenaisegmentLargestTrace(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
+	want := metricdata.Metrics{
+		Name:        "otelcol_processor_genaisegment_largest_trace",
+		Description: "Spans of the largest open trace. [Alpha]",
+		Unit:        "{span}",
+		Data: metricdata.Gauge[int64]{
+			DataPoints: dps,
+		},
+	}
+	got, err := tt.GetMetric("otelcol_processor_genaisegment_largest_trace")
+	require.NoError(t, err)
+	metricdatatest.AssertEqual(t, want, got, opts...)
+}
+
+func AssertEqualProcessorGenaisegmentLargestTraceLimit(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
+	want := metricdata.Metrics{
+		Name:        "otelcol_processor_genaisegment_largest_trace_limit",
+		Description: "The configured max_spans_per_trace. [Alpha]",
+		Unit:        "{span}",
+		Data: metricdata.Gauge[int64]{
+			DataPoints: dps,
+		},
+	}
+	got, err := tt.GetMetric("otelcol_processor_genaisegment_largest_trace_limit")
 	require.NoError(t, err)
 	metricdatatest.AssertEqual(t, want, got, opts...)
 }
@@ -101,13 +157,27 @@ func AssertEqualProcessorGenaisegmentMemoryLimit(t *testing.T, tt *componenttest
 func AssertEqualProcessorGenaisegmentMemoryUsage(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_genaisegment_memory_usage",
-		Description: "Estimated memory of the buffer and of what waits for a retry. [Alpha]",
+		Description: "Accounted memory of the buffer and of what waits for a retry. [Alpha]",
 		Unit:        "By",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
 		},
 	}
 	got, err := tt.GetMetric("otelcol_processor_genaisegment_memory_usage")
+	require.NoError(t, err)
+	metricdatatest.AssertEqual(t, want, got, opts...)
+}
+
+func AssertEqualProcessorGenaisegmentOldestOpenRequestAge(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
+	want := metricdata.Metrics{
+		Name:        "otelcol_processor_genaisegment_oldest_open_request_age",
+		Description: "How long ago the oldest request began, by its spans, whose root has not come; 0 when none is open. It falls when the root comes, and when the request is given up after trace_timeout of silence. [Alpha]",
+		Unit:        "s",
+		Data: metricdata.Gauge[int64]{
+			DataPoints: dps,
+		},
+	}
+	got, err := tt.GetMetric("otelcol_processor_genaisegment_oldest_open_request_age")
 	require.NoError(t, err)
 	metricdatatest.AssertEqual(t, want, got, opts...)
 }
@@ -379,7 +449,7 @@ func AssertEqualProcessorGenaisegmentTracesBuffered(t *testing.T, tt *componentt
 func AssertEqualProcessorGenaisegmentTracesLimit(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_genaisegment_traces_limit",
-		Description: "The configured max_traces. [Alpha]",
+		Description: "The configured max_traces; it bounds traces_open. [Alpha]",
 		Unit:        "{trace}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -400,6 +470,34 @@ func AssertEqualProcessorGenaisegmentTracesOpen(t *testing.T, tt *componenttest.
 		},
 	}
 	got, err := tt.GetMetric("otelcol_processor_genaisegment_traces_open")
+	require.NoError(t, err)
+	metricdatatest.AssertEqual(t, want, got, opts...)
+}
+
+func AssertEqualProcessorGenaisegmentTracesRemembered(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
+	want := metricdata.Metrics{
+		Name:        "otelcol_processor_genaisegment_traces_remembered",
+		Description: "Released traces that are remembered for late spans. [Alpha]",
+		Unit:        "{trace}",
+		Data: metricdata.Gauge[int64]{
+			DataPoints: dps,
+		},
+	}
+	got, err := tt.GetMetric("otelcol_processor_genaisegment_traces_remembered")
+	require.NoError(t, err)
+	metricdatatest.AssertEqual(t, want, got, opts...)
+}
+
+func AssertEqualProcessorGenaisegmentTracesRememberedLimit(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
+	want := metricdata.Metrics{
+		Name:        "otelcol_processor_genaisegment_traces_remembered_limit",
+		Description: "The configured max_remembered_traces. [Alpha]",
+		Unit:        "{trace}",
+		Data: metricdata.Gauge[int64]{
+			DataPoints: dps,
+		},
+	}
+	got, err := tt.GetMetric("otelcol_processor_genaisegment_traces_remembered_limit")
 	require.NoError(t, err)
 	metricdatatest.AssertEqual(t, want, got, opts...)
 }
