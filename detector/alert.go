@@ -148,8 +148,11 @@ func (c Config) annotations(v Verdict, fingerprint string) map[string]string {
 	if len(v.Evidence.TraceIDs) > 0 {
 		out["trace_ids"] = strings.Join(v.Evidence.TraceIDs, " ")
 	}
-	if c.RunbookURL != "" {
+	switch {
+	case c.RunbookURL != "":
 		out["runbook_url"] = c.RunbookURL + "#" + v.Detection
+	case c.RunbookPages != "":
+		out["runbook_url"] = c.RunbookPages + v.Detection
 	}
 	if c.EvidenceURL != "" {
 		out["evidence_url"] = c.EvidenceURL + fingerprint

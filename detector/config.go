@@ -3,6 +3,7 @@ package detector
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -24,6 +25,10 @@ const (
 
 // shadowable are the detections that can be stored without being sent.
 var shadowable = []string{RetryBimodality, DeadlineDrift, P95Spread, P95Surge, GenerationSlowdown, TTFTShift, PipelineHealth}
+
+// Shadowable lists the detections that an engine can send, in the order of the docs;
+// alert_504 is never sent.
+func Shadowable() []string { return slices.Clone(shadowable) }
 
 // Config sets up an engine. Start from [DefaultConfig]. Ratios are factors: 3 is
 // "three times", an increase by 200 %. The yaml tags are the keys of detectd.yaml.
@@ -78,9 +83,11 @@ type Config struct {
 	DashboardURL string `yaml:"dashboard_url"`
 	// EvidenceURL leads links to the alert's page and is followed by the fingerprint.
 	EvidenceURL string `yaml:"-"`
-	// RunbookURL leads links to the runbook, followed by "#" and the detection; without it
-	// there are none.
+	// RunbookURL leads links to a runbook of your own, followed by "#" and the detection;
+	// without it they lead to the built-in one.
 	RunbookURL string `yaml:"runbook_url"`
+	// RunbookPages leads links to the built-in runbook and is followed by the detection.
+	RunbookPages string `yaml:"-"`
 }
 
 // DefaultConfig is what docs/detections.md describes.

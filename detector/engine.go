@@ -151,7 +151,7 @@ func (e *Engine) Reconfigure(cfg Config) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	old := e.cfg
-	cfg.EvidenceURL = old.EvidenceURL
+	cfg.EvidenceURL, cfg.RunbookPages = old.EvidenceURL, old.RunbookPages
 	e.cfg = cfg
 	if cfg.BaselineWindow != old.BaselineWindow || cfg.BlockLength != old.BlockLength {
 		e.baselines = NewBaselines(cfg) // its blocks are read again in the next round

@@ -40,7 +40,7 @@ func (a *alerting) flags(c *cobra.Command) {
 	fs.StringArrayVar(&a.webhooks, "webhook", nil, "URL that gets alerts in Alertmanager's webhook format; may be repeated")
 	fs.StringSliceVar(&a.shadow, "shadow", nil, "detections that are stored and shown but never sent, such as p95_surge")
 	fs.StringVar(&a.dashboard, "dashboard-url", "", "URL of the Grafana dashboard, for links in alerts")
-	fs.StringVar(&a.runbook, "runbook-url", "", "URL of your runbook, for links in alerts; #<detection> is added")
+	fs.StringVar(&a.runbook, "runbook-url", "", "URL of a runbook of your own, for links in alerts; #<detection> is added; default: the built-in pages")
 }
 
 // options are the daemon's settings as far as flags give them, and every mistake in them.

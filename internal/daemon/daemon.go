@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -94,7 +95,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	if d.listener, err = listen(o.UIListen); err != nil {
 		return nil, err
 	}
-	d.URL = o.ExternalURL
+	d.URL = strings.TrimRight(o.ExternalURL, "/")
 	if d.URL == "" {
 		d.URL = "http://" + d.listener.Addr().String()
 	}
@@ -159,7 +160,7 @@ func (d *Daemon) build(o Options) error {
 		return err
 	}
 	cfg := o.Detector
-	cfg.EvidenceURL = d.URL + "/alerts/"
+	cfg.EvidenceURL, cfg.RunbookPages = d.URL+"/alerts/", d.URL+"/runbooks/"
 	d.Engine, err = detector.New(cfg, st, job, notifiers, o.Clock,
 		detector.WithLogger(o.Logger.With("part", "detector")), detector.WithMeter(d.metrics.meter))
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"html/template"
 	"log/slog"
 	"net"
 	"net/http"
@@ -91,6 +92,7 @@ func (o Options) Validate() error {
 type server struct {
 	Options
 	templates map[string]renderer
+	runbooks  map[string]template.HTML
 	// turns bounds how many pages are made at once. Each asks several queries; a crowd
 	// that all asks at once would only make all of them, and detection, wait.
 	turns chan struct{}
@@ -110,13 +112,19 @@ func New(o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{Options: o.withDefaults(), templates: t, turns: make(chan struct{}, pagesAtOnce)}
+	books, err := loadRunbooks()
+	if err != nil {
+		return nil, err
+	}
+	s := &server{Options: o.withDefaults(), templates: t, runbooks: books, turns: make(chan struct{}, pagesAtOnce)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/{$}", s.page(s.overview))
 	mux.HandleFunc("/alerts", s.page(s.alerts))
 	mux.HandleFunc("/alerts/{fingerprint}", s.page(s.alert))
 	mux.HandleFunc("/traces", s.page(s.findTrace))
 	mux.HandleFunc("/traces/{id}", s.page(s.trace))
+	mux.HandleFunc("/runbooks", s.page(s.runbook))
+	mux.HandleFunc("/runbooks/{detection}", s.page(s.runbook))
 	mux.HandleFunc("/healthz", s.healthz)
 	mux.HandleFunc("/readyz", s.readyz)
 	if o.Metrics != nil {
@@ -124,7 +132,7 @@ func New(o Options) (http.Handler, error) {
 	}
 	mux.Handle("/static/", http.StripPrefix("/static/", static()))
 	mux.HandleFunc("/", s.page(func(*http.Request) (*view, error) {
-		return nil, &problem{http.StatusNotFound, "There is no such page", "Pages are: the overview at /, /alerts, /alerts/{fingerprint} and /traces/{trace id}."}
+		return nil, &problem{http.StatusNotFound, "There is no such page", "Pages are: the overview at /, /alerts, /alerts/{fingerprint}, /traces/{trace id} and /runbooks."}
 	}))
 	return s.guard(mux), nil
 }

@@ -105,7 +105,7 @@ func TestOptionsAreCheckedAllAtOnce(t *testing.T) {
 
 func TestEveryAnswerHasTheHeaders(t *testing.T) {
 	h := handler(t, Options{})
-	for _, path := range []string{"/", "/alerts", "/alerts/" + surgeID, "/traces/" + traceA, "/healthz", "/readyz", "/metrics", "/static/style.css", "/nope", "/alerts/%3Cscript%3E", "/traces/zz"} {
+	for _, path := range []string{"/", "/alerts", "/alerts/" + surgeID, "/traces/" + traceA, "/runbooks", "/runbooks/p95_surge", "/healthz", "/readyz", "/metrics", "/static/style.css", "/nope", "/alerts/%3Cscript%3E", "/traces/zz"} {
 		r := get(h, path)
 		require.Equal(t, policy, r.Header.Get("Content-Security-Policy"), path)
 		require.Equal(t, "nosniff", r.Header.Get("X-Content-Type-Options"), path)
@@ -400,5 +400,33 @@ func TestColoursHaveContrast(t *testing.T) {
 		for _, fg := range graphics {
 			require.GreaterOrEqual(t, contrast(t, vars[fg], vars["bg"]), 3.0, "%s: %s", scheme, fg)
 		}
+	}
+}
+
+// A runbook is there for each detection, and its links lead to pages.
+func TestRunbooks(t *testing.T) {
+	h := handler(t, Options{})
+	index := get(h, "/runbooks")
+	require.Equal(t, 200, index.StatusCode)
+	text := body(t, index)
+	seen := 0
+	for _, m := range regexp.MustCompile(`href="(/runbooks/[a-z0-9_]+)"`).FindAllStringSubmatch(text, -1) {
+		r := get(h, m[1])
+		require.Equal(t, 200, r.StatusCode, m[1])
+		page := body(t, r)
+		require.Contains(t, page, "What not to do", m[1])
+		require.Contains(t, page, `<code class="language-sql">`, m[1])
+		for _, to := range regexp.MustCompile(`href="(/runbooks/[^"]+)"`).FindAllStringSubmatch(page, -1) {
+			require.Equal(t, 200, get(h, to[1]).StatusCode, "%s on %s", to[1], m[1])
+		}
+		require.NotContains(t, page, `.md"`, m[1])
+		seen++
+	}
+	for name := range adviceFor {
+		require.Contains(t, text, "/runbooks/"+name)
+	}
+	require.Equal(t, len(adviceFor), seen)
+	for _, path := range []string{"/runbooks/nope", "/runbooks/README", "/runbooks/..%2fREADME"} {
+		require.Equal(t, 404, get(h, path).StatusCode, path)
 	}
 }
