@@ -7,7 +7,8 @@
 #   traffic/record.sh "python/otel node/otel" timeout,agent    these scenarios of these
 set -eu
 cd "$(dirname "$0")/.."
-all="python/otel python/otel-latest python/openllmetry python/openinference \
+all="python/otel python/otel-latest python/openllmetry python/openinference python/pydantic-ai \
+  python/langchain-openinference python/langchain-openllmetry \
   node/otel node/otel-headers node/openllmetry node/openinference node/vercel node/vercel-legacy"
 programs=${1:-$all}
 scenarios=${2:-all}

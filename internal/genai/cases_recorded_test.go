@@ -53,6 +53,7 @@ func TestBrokenConnectionsAreNetwork(t *testing.T) {
 		"ENOTFOUND": rows.ClassNetwork, "EAI_AGAIN": rows.ClassNetwork, "EPIPE": rows.ClassNetwork,
 		"aiohttp.ClientOSError": rows.ClassNetwork, "ThreadError": rows.ClassOther, "httpx.ReadTimeout": rows.ClassTimeout,
 		"openai.NotFoundError": rows.ClassClient, "20": rows.ClassCancelled, "23": rows.ClassTimeout, "24": rows.ClassOther,
+		"GeneratorExit": rows.ClassCancelled, // Python's word for a stream that its reader dropped
 	} {
 		if got := ErrorClass(0, word, true); got != want {
 			t.Errorf("%s is %s, want %s", word, got, want)

@@ -71,6 +71,8 @@ var lost = []string{
 	"node-openinference-abortcall", "node-openinference-abortstream", "node-openinference-exhausted504",
 	"node-openllmetry-abortcall", "node-openllmetry-abortstream", "node-openllmetry-embeddings", "node-openllmetry-exhausted504",
 	"node-otel-abortstream", "node-otel-headers-abortstream",
+	"python-langchain-openinference-abortcall", "python-langchain-openinference-embeddings",
+	"python-langchain-openllmetry-abortcall", "python-langchain-openllmetry-embeddings",
 	"python-openllmetry-abortcall", "python-otel-abortcall", "python-otel-latest-abortcall",
 }
 

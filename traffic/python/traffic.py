@@ -5,6 +5,7 @@ should, which for exhausted504 means that the call failed. The exit code is 0 on
 """
 
 import argparse
+import functools
 import json
 import os
 import sys
@@ -18,6 +19,9 @@ DIALECTS = {
     "otel-latest": "the same, with the newest GenAI and HTTP conventions and the retry headers captured",
     "openllmetry": "opentelemetry-instrumentation-openai (Traceloop)",
     "openinference": "openinference-instrumentation-openai (Arize)",
+    "pydantic-ai": "Pydantic AI with its own instrumentation",
+    "langchain-openinference": "LangChain with openinference-instrumentation-langchain (Arize)",
+    "langchain-openllmetry": "LangChain with opentelemetry-instrumentation-langchain (Traceloop)",
 }
 
 # Attempts that fail take time, so that failed time and backoff can be told apart in a trace.
@@ -250,15 +254,22 @@ def instrument(dialect, provider):
         os.environ["OTEL_SEMCONV_STABILITY_OPT_IN"] = "gen_ai_latest_experimental,http"
         os.environ["OTEL_INSTRUMENTATION_HTTP_CAPTURE_HEADERS_CLIENT_REQUEST"] = "x-stainless-retry-count"
         os.environ["OTEL_INSTRUMENTATION_HTTP_CAPTURE_HEADERS_CLIENT_RESPONSE"] = "retry-after"
-    if dialect.startswith("otel"):
-        from opentelemetry.instrumentation.openai_v2 import OpenAIInstrumentor
+    if dialect == "pydantic-ai":
+        Instrumentor = None
+    elif dialect == "langchain-openinference":
+        from openinference.instrumentation.langchain import LangChainInstrumentor as Instrumentor
+    elif dialect == "langchain-openllmetry":
+        from opentelemetry.instrumentation.langchain import LangchainInstrumentor as Instrumentor
+    elif dialect.startswith("otel"):
+        from opentelemetry.instrumentation.openai_v2 import OpenAIInstrumentor as Instrumentor
     elif dialect == "openllmetry":
-        from opentelemetry.instrumentation.openai import OpenAIInstrumentor
+        from opentelemetry.instrumentation.openai import OpenAIInstrumentor as Instrumentor
     else:
-        from openinference.instrumentation.openai import OpenAIInstrumentor
+        from openinference.instrumentation.openai import OpenAIInstrumentor as Instrumentor
     from opentelemetry.instrumentation.httpx import HTTPXClientInstrumentor
 
-    OpenAIInstrumentor().instrument(tracer_provider=provider)
+    if Instrumentor:
+        Instrumentor().instrument(tracer_provider=provider)
     HTTPXClientInstrumentor().instrument(tracer_provider=provider)
 
 
@@ -294,11 +305,6 @@ def main():
     parser.add_argument("--scenario", default="retry503", help="one of %s, or several with commas, or all" % ", ".join(SCENARIOS))
     parser.add_argument("--dialect", default="otel", choices=list(DIALECTS), help="; ".join(f"{k}: {v}" for k, v in DIALECTS.items()))
     args = parser.parse_args()
-    names = list(SCENARIOS) if args.scenario == "all" else args.scenario.split(",")
-    unknown = [n for n in names if n not in SCENARIOS]
-    if unknown:
-        parser.error("--scenario: %s is unknown; use %s or all" % (", ".join(unknown), ", ".join(SCENARIOS)))
-
     # No setting of the surrounding shell may turn on the recording of prompts.
     os.environ.pop("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", None)
     os.environ["TRACELOOP_TRACE_CONTENT"] = "false"
@@ -318,20 +324,32 @@ def main():
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=args.otlp.rstrip("/") + "/v1/traces")))
     trace.set_tracer_provider(provider)
     instrument(args.dialect, provider)
+    tracer = provider.get_tracer("traffic")
 
     import openai
 
     failed = False
     with openai.OpenAI(base_url=args.base_url, api_key="not-a-key", max_retries=2, timeout=30) as client:
+        scenarios = {name: functools.partial(run, client) for name, run in SCENARIOS.items()}
+        framework = {"pydantic-ai": "pydantic_ai", "langchain-openinference": "langchain", "langchain-openllmetry": "langchain"}.get(args.dialect)
+        if framework:
+            import frameworks
+            scenarios = getattr(frameworks, framework)(args.base_url, provider)
+        names = list(scenarios) if args.scenario == "all" else args.scenario.split(",")
+        unknown = [n for n in names if n not in scenarios]
+        if unknown:
+            parser.error("--scenario: %s is unknown to %s; use %s or all" % (", ".join(unknown), args.dialect, ", ".join(scenarios)))
         try:
             # A process's first call loads code for tens to hundreds of milliseconds. This one, in a trace of its own, takes that out of the scenarios.
             client.with_options(max_retries=0, timeout=5).chat.completions.create(model=CHAT_MODEL, messages=PROMPT)
+            if framework:
+                scenarios["stream"](tracer)
         except openai.OpenAIError:
             pass  # what is wrong, if anything, the scenarios will say
         for name in names:
             error = None
             try:
-                SCENARIOS[name](client, provider.get_tracer("traffic"))
+                scenarios[name](tracer)
             except Exception as e:  # the next scenarios still run
                 error = f"{type(e).__name__}: {e}"
                 failed = True
