@@ -111,7 +111,9 @@ func TestRecorded(t *testing.T) {
 			}
 			for _, q := range f.requests {
 				require.Equal(t, name == "node-vercel-streamretry503", q.Incomplete, "a failed try's span is never ended, its HTTP span is an orphan")
-				require.Zero(t, q.SkewedSpans)
+				if !strings.HasSuffix(name, "-abortcall") { // a cancelled agent ends before its call has noticed
+					require.Zero(t, q.SkewedSpans)
+				}
 				require.Equal(t, rows.ReleaseRoot, q.ReleaseReason)
 			}
 		})
