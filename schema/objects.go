@@ -26,6 +26,7 @@ func (o object) isView() bool  { return o.shardBy == "" && o.alters == "" }
 var versions = map[uint32][]object{
 	1: version1,
 	2: version2,
+	3: version3,
 }
 
 // version1 has shipped and does not change.
@@ -60,7 +61,7 @@ var version1 = []object{
 	{name: "detector_state"},
 }
 
-// version2 may change until it ships: add a template to sql/0002 and a line here.
+// version2 has shipped and does not change.
 var version2 = []object{
 	{name: "requests_codecs", alters: "requests_base"},
 	{name: "operations_codecs", alters: "operations_base"},
@@ -112,4 +113,13 @@ var version2 = []object{
 	{name: "rollup_operations_1h_find_new", alters: "rollup_operations_1h_base"},
 	{name: "rollup_attempts_1m_find_new", alters: "rollup_attempts_1m_base"},
 	{name: "rollup_attempts_1h_find_new", alters: "rollup_attempts_1h_base"},
+}
+
+// version3 may change until it ships: add a template to sql/0003 and a line here.
+var version3 = []object{
+	{name: "requests_add_keys", alters: "requests_base"},
+	{name: "operations_add_fallback", alters: "operations_base"},
+	{name: "requests"},
+	{name: "operations"},
+	{name: "client_tries"},
 }

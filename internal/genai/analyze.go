@@ -38,6 +38,9 @@ type Options struct {
 	// more attribute keys to read budgets, receipt instants, perceived remaining times,
 	// agent-internal times and priorities from, besides the built-in ones.
 	BudgetKeys, ReceivedAtKeys, PerceivedRemainingKeys, AgentTimeKeys, PriorityKeys []string
+	// RequestKeys are attribute keys whose value is one for all requests, of several traces,
+	// that are tries of one task; a plus joins keys that make it together. The first wins.
+	RequestKeys []string
 	// Timeouts are what services declare outside their spans, by service name; AnyService
 	// holds for services without an entry. What a span states wins.
 	Timeouts map[string]Timeouts

@@ -4,7 +4,7 @@
 //
 // Analyze goes through a trace in this order: facts and classes of spans (dialect*.go,
 // keys.go), the tree (tree.go), which spans are one call (fold.go), requests
-// (request.go), attempts (attempts*.go), deadlines (deadline.go), the first token
+// (request.go), attempts (attempts*.go), what links calls and requests (links.go), deadlines (deadline.go), the first token
 // (ttft.go), each operation's own division (segments.go), the critical path (path.go),
 // and rows (emit*.go).
 //

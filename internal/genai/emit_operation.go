@@ -20,6 +20,7 @@ func (a *analysis) operationRow(r *rows.Operation, o *op, id int32, step uint32)
 		StepIndex:   step,
 	}
 	r.EndedAt = o.end
+	r.FallbackOf, r.WastedNS = o.fallbackOf, o.wasted
 	r.Agent = a.agentOf(o)
 	r.SkewedSpans = o.skewed
 	r.Incomplete = a.incomplete(o.request)
@@ -160,6 +161,11 @@ func (a *analysis) attemptRow(r *rows.Attempt, o *op, id int32, t *try, or *rows
 		TimeoutNS:       a.timeoutOf(t, o),
 	}
 	r.Agent, r.Kind, r.Incomplete = or.Agent, or.Kind, or.Incomplete
+	if n.class == classModel && t.node >= 0 {
+		if model := n.f.str(slotModel); model != "" {
+			r.Target = clip(model, maxName) // another one than the operation's after a fallback
+		}
+	}
 	r.StartedAt, r.EndedAt = t.start, t.end
 	r.Outcome, r.ErrorClass, r.Censored = rows.OutcomeOK, t.errClass, cut(t.errClass)
 	switch {

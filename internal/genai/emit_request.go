@@ -12,7 +12,7 @@ func (a *analysis) requestRow(q *request) *rows.Request {
 	n := &a.nodes[first]
 	r := &rows.Request{
 		Common: a.common(n), Facts: a.factsOf(n, n), Segments: q.sums.columns(),
-		RequestID: q.id, ReleaseReason: a.t.Reason,
+		RequestID: q.id, ReleaseReason: a.t.Reason, RequestKey: a.requestKey(q), LinkedTraceID: a.linkedTrace(q),
 	}
 	r.Kind, r.Agent = a.kindOf(q), q.agent
 	r.StartedAt, r.EndedAt = q.start, q.end

@@ -102,6 +102,13 @@ func Wanted(key string, opt *Options) bool {
 			}
 		}
 	}
+	for _, k := range opt.RequestKeys {
+		for part := range strings.SplitSeq(k, "+") {
+			if part == key {
+				return !set.content.Carries(key)
+			}
+		}
+	}
 	return false
 }
 

@@ -22,6 +22,8 @@ type op struct {
 	points     []point
 	sources    []*node // the last member and what it absorbed, inner ones only of its last try
 	skewed     uint32
+	fallbackOf string // the operation that this one took over from
+	wasted     *int64
 }
 
 // try is one attempt of an operation, on one layer.

@@ -17,6 +17,8 @@ func Analyze(t Trace, opt Options) Result {
 	a.linkSiblings()
 	a.listInner()
 	a.buildOperations()
+	a.findFallbacks()
+	a.findWasted()
 	a.boundRequests()
 	a.findStatedBudgets()
 	a.readDeadlines()

@@ -44,23 +44,24 @@ func (n *node) failed() bool { return n.errClass != "" }
 
 // analysis is the state of one run.
 type analysis struct {
-	t      *Trace
-	opt    *Options
-	nodes  []node  // sorted by start and span id
-	order  []int32 // parents before children
-	kidOf  []int32 // children of all nodes, grouped by parent
-	kidAt  []int32 // where a node's children start in kidOf
-	byID   map[string]int32
-	ops    []op
-	reqs   []request
-	skewed int
-	sub    [][]int32  // children of an operation class, by nearest ancestor
-	eff    []deadline // each operation's effective deadline
-	extra  map[string]*known
-	set    *Dialects
-	pieces []piece           // room for all operations' pieces
-	walked []block           // the walk's stack of blocks
-	inner  map[int32][]int32 // spans that an operation's span absorbed, outer first
+	t           *Trace
+	opt         *Options
+	nodes       []node  // sorted by start and span id
+	order       []int32 // parents before children
+	kidOf       []int32 // children of all nodes, grouped by parent
+	kidAt       []int32 // where a node's children start in kidOf
+	byID        map[string]int32
+	ops         []op
+	reqs        []request
+	skewed      int
+	sub         [][]int32  // children of an operation class, by nearest ancestor
+	eff         []deadline // each operation's effective deadline
+	extra       map[string]*known
+	set         *Dialects
+	requestKeys [][]string        // configured keys, each in parts
+	pieces      []piece           // room for all operations' pieces
+	walked      []block           // the walk's stack of blocks
+	inner       map[int32][]int32 // spans that an operation's span absorbed, outer first
 }
 
 func (a *analysis) kids(i int32) []int32 { return a.kidOf[a.kidAt[i]:a.kidAt[i+1]] }
@@ -68,7 +69,7 @@ func (a *analysis) kids(i int32) []int32 { return a.kidOf[a.kidAt[i]:a.kidAt[i+1
 // newAnalysis removes duplicates, orders the spans, reads their facts and builds the
 // tree. Its result does not depend on the order of t.Spans.
 func newAnalysis(t *Trace, opt *Options) *analysis {
-	a := &analysis{t: t, opt: opt, extra: opt.extraKeys(), set: opt.set()}
+	a := &analysis{t: t, requestKeys: opt.requestKeyParts(), opt: opt, extra: opt.extraKeys(), set: opt.set()}
 	spans := distinct(t.Spans)
 	a.nodes = make([]node, len(spans))
 	total := 0

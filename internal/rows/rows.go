@@ -184,6 +184,12 @@ type Request struct {
 	DecisionPoints uint32 `row:"decision_points"`
 	// ReleaseReason is root, timeout, evicted, shutdown or late.
 	ReleaseReason string `row:"release_reason"`
+	// RequestKey is the configured id by which requests of several traces are tries of one
+	// task, or parts of it; empty where none is configured or stated.
+	RequestKey string `row:"request_key"`
+	// LinkedTraceID is the trace that the root links to: a root that was detached from its
+	// caller's trace. Empty for none.
+	LinkedTraceID string `row:"linked_trace_id"`
 }
 
 // Table is TableRequests.
@@ -252,6 +258,12 @@ type Operation struct {
 	PathNS int64 `row:"path_ns"`
 	// StepIndex orders the request's operations by start, from 0.
 	StepIndex uint32 `row:"step_index"`
+	// FallbackOf is the failed operation, of another target, provider or endpoint, that this
+	// one took over from; empty for none.
+	FallbackOf string `row:"fallback_of"`
+	// WastedNS is how long servers went on working after this call had failed; NULL where no
+	// server's span lies below it, or it did not fail.
+	WastedNS *int64 `row:"wasted_ns"`
 }
 
 // Table is TableOperations.
@@ -278,7 +290,8 @@ type Attempt struct {
 	Last bool `row:"last"`
 	// Leaf says that no attempts lie below it.
 	Leaf bool `row:"leaf"`
-	// Layer is transport, sdk, framework or client.
+	// Layer is transport, sdk or framework, or client for tries that a server saw. Tries in
+	// traces of their own are counted by the view client_tries.
 	Layer string `row:"layer"`
 	// Source is attribute, event, http_child, sibling, server_child, cross_trace or unknown.
 	Source     string `row:"source"`

@@ -63,6 +63,10 @@ type Config struct {
 	AgentTimeKeys          []string `mapstructure:"agent_time_keys"`
 	PriorityKeys           []string `mapstructure:"priority_keys"`
 
+	// RequestKeys are attribute keys, or several joined by a plus, whose value is one for
+	// all requests that are tries of one task, each in a trace of its own.
+	RequestKeys []string `mapstructure:"request_keys"`
+
 	// Timeouts are what services declare outside their spans, by service name; "*" holds
 	// for services that are not named.
 	Timeouts map[string]Timeouts `mapstructure:"timeouts"`
@@ -179,6 +183,14 @@ func (c *Config) Validate() error {
 			seen[k] = true
 		}
 	}
+	for i, k := range c.RequestKeys {
+		for part := range strings.SplitSeq(k, "+") {
+			if strings.TrimSpace(part) != part || part == "" && strings.TrimSpace(k) != "" {
+				report("'request_keys[%d]' is %q: give attribute keys joined by '+', without spaces", i, k)
+				break
+			}
+		}
+	}
 	c.checkTimeouts(report)
 	return errors.Join(problems...)
 }
@@ -234,6 +246,7 @@ func (c *Config) keyLists() []keyList {
 		{"perceived_remaining_keys", c.PerceivedRemainingKeys},
 		{"agent_time_keys", c.AgentTimeKeys},
 		{"priority_keys", c.PriorityKeys},
+		{"request_keys", c.RequestKeys},
 	}
 }
 
@@ -268,6 +281,7 @@ func (c *Config) options() (genai.Options, error) {
 		PerceivedRemainingKeys: c.PerceivedRemainingKeys,
 		AgentTimeKeys:          c.AgentTimeKeys,
 		PriorityKeys:           c.PriorityKeys,
+		RequestKeys:            c.RequestKeys,
 		Timeouts:               c.timeouts(),
 	}, err
 }

@@ -41,6 +41,7 @@ func TestConfigIsRead(t *testing.T) {
 		BudgetKeys: []string{"slo.budget_ms"}, ReceivedAtKeys: []string{"gateway.received_unix_ms"},
 		PerceivedRemainingKeys: []string{"planner.left_s"}, AgentTimeKeys: []string{"agent.busy_ms"},
 		PriorityKeys: []string{"app.priority"},
+		RequestKeys: []string{"client_request_id", "gen_ai.conversation.id+turn"},
 		Timeouts: map[string]Timeouts{
 			"checkout": {AttemptTimeout: 30 * time.Second, ToolTimeout: 10 * time.Second, RequestBudget: 90 * time.Second},
 			"*":        {AttemptTimeout: 10 * time.Minute},
@@ -73,6 +74,7 @@ func TestEveryProblemIsReportedWithItsKey(t *testing.T) {
 		"'attributes' may name at most 8 keys, names 11",
 		`'attributes[9]' names "a" a second time`,
 		"'attributes[10]' is empty",
+		`'request_keys[0]' is "a+": give attribute keys joined by '+'`,
 		"'timeouts::shop::attempt_timeout' must be between 1ms and 168h0m0s, is -1s",
 		"'timeouts::empty' sets no limit",
 		"'timeouts::slow::attempt_timeout' (2m0s) must not be longer than its 'request_budget' (1m30s)",
