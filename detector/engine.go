@@ -53,6 +53,7 @@ type Engine struct {
 	mu        sync.Mutex
 	book      *book
 	baselines *Baselines
+	cells     cells
 	lastOK    time.Time
 	unsaved   []store.AlertRow
 	ready     atomic.Bool
@@ -96,7 +97,7 @@ func New(cfg Config, st Store, roller Roller, notifiers []Notifier, clk clock.Cl
 		}
 		names[n.Name()] = true
 	}
-	e := &Engine{cfg: cfg, store: st, roller: roller, notifiers: notifiers, clock: clk, log: slog.New(slog.DiscardHandler), baselines: NewBaselines(cfg), again: make(chan struct{}, 1)}
+	e := &Engine{cfg: cfg, store: st, roller: roller, notifiers: notifiers, clock: clk, log: slog.New(slog.DiscardHandler), baselines: NewBaselines(cfg), cells: newCells(), again: make(chan struct{}, 1)}
 	if err := WithMeter(noop.NewMeterProvider().Meter("driftline"))(e); err != nil {
 		return nil, err
 	}
@@ -240,6 +241,10 @@ func (e *Engine) evaluate(ctx context.Context, now time.Time) (Round, error) {
 	e.metrics.backfill.Record(ctx, st.BackfillLeft.Seconds())
 	if st.ClockJumped {
 		e.metrics.clockJumps.Add(ctx, 1)
+	}
+	// Also after an error: what was computed before it was stored.
+	for _, minutes := range st.Touched {
+		e.cells.forget(minutes)
 	}
 	if err != nil {
 		return round, err

@@ -134,6 +134,13 @@ type failing struct {
 	err error
 }
 
+func (f *failing) Run(ctx context.Context, now time.Time) (rollup.Stats, error) {
+	if f.err != nil {
+		return rollup.Stats{}, f.err
+	}
+	return f.memStore.Run(ctx, now)
+}
+
 func (f *failing) OperationCells(ctx context.Context, from, to time.Time) ([]store.OperationCell, error) {
 	if f.err != nil {
 		return nil, f.err

@@ -30,7 +30,7 @@ func (e *Engine) delay(ctx context.Context, now time.Time) (time.Duration, error
 }
 
 // maxBlocksPerRead bounds the history read in one query.
-const maxBlocksPerRead = 12
+const maxBlocksPerRead = 3
 
 func (e *Engine) loadBaselines(ctx context.Context, w time.Time) error {
 	missing := e.baselines.Missing(w)
@@ -57,11 +57,7 @@ func (e *Engine) loadBaselines(ctx context.Context, w time.Time) error {
 // judge judges all slices as of the watermark.
 func (e *Engine) judge(ctx context.Context, w time.Time) ([]Verdict, error) {
 	from := w.Add(-e.cfg.LongWindow)
-	opCells, err := e.store.OperationCells(ctx, from, w)
-	if err != nil {
-		return nil, err
-	}
-	reqCells, err := e.store.RequestCells(ctx, from, w)
+	opCells, reqCells, err := e.cells.read(ctx, e.store, from, w)
 	if err != nil {
 		return nil, err
 	}

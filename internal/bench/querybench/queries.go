@@ -79,11 +79,11 @@ func detectorQueries(ctx context.Context, conn driver.Conn, database string, s s
 	add := func(group, name string, run func(ctx context.Context) error) {
 		out = append(out, query{group: group, name: name, limit: queryLimit, run: run})
 	}
-	add(groupDetector, "OperationCells, 30 min", some(func(ctx context.Context) ([]store.OperationCell, error) {
-		return st.OperationCells(ctx, ago(30*time.Minute), to)
+	add(groupDetector, "OperationCells, one read", some(func(ctx context.Context) ([]store.OperationCell, error) {
+		return st.OperationCells(ctx, ago(cellsRead), to)
 	}))
-	add(groupDetector, "RequestCells, 30 min", some(func(ctx context.Context) ([]store.RequestCell, error) {
-		return st.RequestCells(ctx, ago(30*time.Minute), to)
+	add(groupDetector, "RequestCells, one read", some(func(ctx context.Context) ([]store.RequestCell, error) {
+		return st.RequestCells(ctx, ago(cellsRead), to)
 	}))
 	add(groupDetector, "OperationHistory, one read", some(func(ctx context.Context) ([]store.OperationMinute, error) {
 		return st.OperationHistory(ctx, ago(historyRead), to)
@@ -209,8 +209,12 @@ func detectorQueries(ctx context.Context, conn driver.Conn, database string, s s
 	return out, nil
 }
 
-// historyRead is how much history the detector reads at once.
-const historyRead = 2 * time.Hour
+// What the detector reads at once: cells of the window it judges (it keeps them, so that a
+// round reads a minute or two and a start all thirty in pieces), and history.
+const (
+	cellsRead   = 5 * time.Minute
+	historyRead = 30 * time.Minute
+)
 
 // panelQueries are the statements that opening the dashboard sends, for all services and
 // agents.
