@@ -24,6 +24,10 @@ type options struct {
 	out         string
 	profile     string
 	only        string
+	// collector is a program to flood instead, to read its process's memory.
+	collector string
+	boundMiB  int
+	flood     time.Duration
 }
 
 // mixes are the shares of traces with GenAI spans.
@@ -46,8 +50,22 @@ func main() {
 	flag.StringVar(&o.out, "out", "", "page whose section on the processor is replaced")
 	flag.StringVar(&o.profile, "profile", "", "folder for profiles of CPU and allocations")
 	flag.StringVar(&o.only, "only", "", "run only this processor, for profiles")
+	flag.StringVar(&o.collector, "rss", "", "flood this collector and read its process's memory instead")
+	flag.IntVar(&o.boundMiB, "rss-bound", 128, "max_memory_mib of that collector")
+	flag.DurationVar(&o.flood, "rss-flood", 30*time.Second, "how long it is flooded")
 	testing.Init() // a bubble needs a test around it
 	flag.Parse()
+	if o.collector != "" {
+		r, err := o.rss(o.collector, o.boundMiB, o.flood)
+		if err == nil {
+			err = o.renderRSS(r, o.flood)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	testing.Main(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{
 		{Name: "processorbench", F: func(t *testing.T) { must(t, o.all(t)) }},
 	}, nil, nil)
