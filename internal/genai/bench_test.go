@@ -40,3 +40,20 @@ func BenchmarkAnalyze(b *testing.B) {
 		Analyze(t, Options{})
 	}
 }
+
+// BenchmarkIsGenAI is what every span costs before it is known to matter.
+func BenchmarkIsGenAI(b *testing.B) {
+	for _, s := range []Span{
+		chat("chat", "", "m1", 0, 1, kv("gen_ai.usage.input_tokens", 4)),
+		post("http", "", 0, 1, 200),
+		sp("internal", "", "CartService.price", 0, 1),
+	} {
+		s.Scope = "io.opentelemetry.jdbc"
+		b.Run(s.SpanID, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				IsGenAI(&s)
+			}
+		})
+	}
+}

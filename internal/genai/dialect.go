@@ -33,7 +33,7 @@ type verdict struct {
 // classify tells what the span is, by the rule that decided it, if one did. f.seen is
 // completed with what scope, provider and name betray.
 func (d *Dialects) classify(s *Span, f *facts) (verdict, *rule) {
-	if s.Scope != "" {
+	if s.Scope != "" && d.scopeStarts[s.Scope[0]] {
 		for i := range d.scopes {
 			if d.scopes[i].match(s.Scope) {
 				f.seen |= d.scopes[i].bit
@@ -61,24 +61,25 @@ func (d *Dialects) classify(s *Span, f *facts) (verdict, *rule) {
 // find is the rule of the step that fits the span, nil for none.
 func (st *step) find(s *Span, f *facts) *rule {
 	var word string
-	switch st.of {
-	case ofName:
+	switch {
+	case st.of == ofName, st.of == ofFirstWord:
 		word = s.Name
-	case ofFirstWord:
-		word = firstWord(s.Name)
-	default:
-		switch {
-		case f.has(st.of):
-			word = f.str(st.of)
-		case st.orWord:
-			word = firstWord(s.Name)
-		}
+	case f.has(st.of):
+		word = f.str(st.of)
+	case st.orWord:
+		word = s.Name
 	}
 	if word == "" {
 		return nil
 	}
 	if st.ignoreCase {
 		word = strings.ToLower(word)
+	}
+	if !st.first[word[0]] {
+		return nil
+	}
+	if st.of == ofFirstWord || st.orWord && !f.has(st.of) {
+		word = firstWord(word)
 	}
 	for _, r := range st.exact[word] {
 		if r.fits(s, f) {

@@ -18,6 +18,8 @@ type Dialects struct {
 	keys    map[string]*known
 	content *dialects.ContentKeys
 	scopes  []scopeSign
+	// scopeStarts spares other scopes the patterns.
+	scopeStarts firstBytes
 	// providers are providers' names that betray a dialect.
 	providers map[string]keySet
 	steps     []step
@@ -106,6 +108,21 @@ type step struct {
 	number     int
 	exact      map[string][]*rule
 	globs      []globRule
+	first      firstBytes
+}
+
+// firstBytes are the bytes with which some pattern begins. Most spans of a service are
+// no GenAI spans, and this spares them the patterns.
+type firstBytes [256]bool
+
+func (b *firstBytes) add(pattern string) {
+	if pattern != "" && pattern[0] != '*' {
+		b[pattern[0]] = true
+		return
+	}
+	for i := range b {
+		b[i] = true
+	}
 }
 
 type globRule struct {
@@ -205,6 +222,7 @@ func compile(docs []dialects.Document) *Dialects {
 		}
 		for _, s := range doc.Recognise.Scopes {
 			d.scopes = append(d.scopes, scopeSign{newGlob(s), bit})
+			d.scopeStarts.add(s)
 		}
 		for _, p := range doc.Recognise.Providers {
 			d.providers[p] |= bit
@@ -337,6 +355,7 @@ func (d *Dialects) compileRules(docs []dialects.Document, bitOf map[string]keySe
 			if r.IgnoreCase {
 				v = strings.ToLower(v)
 			}
+			st.first.add(v)
 			if g := newGlob(v); g.open {
 				st.globs = append(st.globs, globRule{g, c})
 			} else {
