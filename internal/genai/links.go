@@ -50,7 +50,7 @@ func (n *node) joined(parts []string) string {
 			return ""
 		}
 		text, ok := n.Attrs[at].Value.AsString()
-		if text = strings.TrimSpace(text); !ok || text == "" {
+		if text = strings.TrimSpace(n.set.withoutContent(part, text)); !ok || text == "" {
 			return ""
 		}
 		if k > 0 {

@@ -185,6 +185,9 @@ func (c *Config) Validate() error {
 	}
 	for i, k := range c.RequestKeys {
 		for part := range strings.SplitSeq(k, "+") {
+			if part != k && set.CarriesContent(part) {
+				report("'request_keys[%d]' names %q, which holds what people or models wrote and is never copied: remove it", i, part)
+			}
 			if strings.TrimSpace(part) != part || part == "" && strings.TrimSpace(k) != "" {
 				report("'request_keys[%d]' is %q: give attribute keys joined by '+', without spaces", i, k)
 				break

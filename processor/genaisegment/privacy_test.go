@@ -169,6 +169,8 @@ func TestPrivacy_NoContentSurvives(t *testing.T) {
 			cfg.Attributes = []string{"url.full", "http.target", "error.type", "exception.type"}
 		}
 		cfg.PriorityKeys = []string{"gen_ai.input.messages", "user_prompt"}
+		cfg.RequestKeys = []string{"gen_ai.operation.name+gen_ai.system_instructions", "all_messages_events", "url.full", "http.target"}
+		require.ErrorContains(t, cfg.Validate(), `'request_keys[0]' names "gen_ai.system_instructions"`)
 		require.Error(t, cfg.Validate(), "keys that carry content are refused, and so held back below even if they were not")
 		p, err := NewFactoryWithClock(c).CreateTraces(t.Context(), set, cfg, sink)
 		require.NoError(t, err)
