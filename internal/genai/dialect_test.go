@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"driftline/internal/genai/dialects"
 	"driftline/internal/rows"
 )
 
@@ -236,7 +235,7 @@ func TestWantedNeverKeepsContent(t *testing.T) {
 		t.Error("without options only the built-in keys are kept")
 	}
 	for k := range defaultDialects().keys {
-		if dialects.CarriesContent(k) && !strings.HasPrefix(k, "ai.request.headers.") && !strings.HasPrefix(k, "gen_ai.usage.") && !strings.Contains(k, "oken") && k != "langfuse.observation.completion_start_time" {
+		if defaultDialects().content.Carries(k) && !strings.HasPrefix(k, "ai.request.headers.") && !strings.HasPrefix(k, "gen_ai.usage.") && !strings.Contains(k, "oken") && k != "langfuse.observation.completion_start_time" {
 			t.Errorf("the built-in key %s looks like content", k)
 		}
 	}

@@ -85,8 +85,5 @@ var builtInContent = sync.OnceValue(func() *ContentKeys {
 	return ContentOf(docs)
 })
 
-// CarriesContent is ContentKeys.Carries for the built-in documents.
-func CarriesContent(key string) bool { return builtInContent().Carries(key) }
-
 // ListedAsContent is ContentKeys.Listed for the built-in documents.
 func ListedAsContent(key string) bool { return builtInContent().Listed(key) }
