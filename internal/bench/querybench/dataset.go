@@ -50,6 +50,33 @@ func (d *db) migrate(ctx context.Context, database string) error {
 	return schema.Up(ctx, d.conn, schema.Options{Database: database, TTLDays: retention()}, slog.New(slog.DiscardHandler))
 }
 
+// upgrade brings kept data to the schema of this binary. New columns of kept rows are
+// empty; a rollup that is new would be too, and its queries would measure nothing.
+func (d *db) upgrade(ctx context.Context, dir string) error {
+	if err := d.startLarge(ctx); err != nil {
+		return err
+	}
+	defer d.stop()
+	for _, database := range []string{large, small} {
+		if err := d.migrate(ctx, database); err != nil {
+			return err
+		}
+		for _, t := range schema.Tables() {
+			if !strings.HasPrefix(t.Name, "rollup_") {
+				continue
+			}
+			n, err := d.number(ctx, "SELECT count() FROM "+database+"."+t.Name)
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				return fmt.Errorf("%s was made before %s was there: delete it", dir, t.Name)
+			}
+		}
+	}
+	return nil
+}
+
 // build makes the large dataset: the last day hour by hour as it would have come, with the
 // real job after each hour, and the days before as copies of it.
 func (d *db) build(ctx context.Context, s shape, database string, progress func(string, ...any)) error {
