@@ -67,7 +67,7 @@ func (a *analysis) countAttempts(o *op, last *node) {
 		seen = 1
 		o.tries[0].ordinal, o.tries[0].last = 1, true
 	}
-	o.attempts = &total
+	o.attempts = a.cnt(total)
 	leaves := total - seen
 	for i := range o.tries {
 		if len(o.tries[i].kids) == 0 {
@@ -76,7 +76,7 @@ func (a *analysis) countAttempts(o *op, last *node) {
 			a.numberTries(o, o.tries[i].kids, 0)
 		}
 	}
-	o.leaves = &leaves
+	o.leaves = a.cnt(leaves)
 }
 
 // maxAttempts is where a stated number of attempts stops being believed.
@@ -158,8 +158,7 @@ func (a *analysis) boundLevel(o *op, level []int32, lo, hi int64, extend bool) {
 			t.end = hi
 		}
 		if k > 0 {
-			gap := max(t.start-cursor, 0)
-			t.backoff = &gap
+			t.backoff = a.num(max(t.start-cursor, 0))
 		}
 		cursor = max(cursor, t.end)
 		if len(t.kids) > 0 {

@@ -165,10 +165,10 @@ func (a *analysis) servesAnother(later []int32, n *node) bool {
 
 // fetchesToken knows addresses that hand out credentials: OAuth's token endpoints and
 // the clouds' metadata servers.
-func fetchesToken(place string) bool {
-	place = strings.ToLower(place)
+func fetchesToken(p place) bool {
+	text := strings.ToLower(p.server + " " + p.url)
 	for _, w := range [...]string{"oauth", "/token", "login.", "sts.", "metadata.google", "169.254.169.254"} {
-		if strings.Contains(place, w) {
+		if strings.Contains(text, w) {
 			return true
 		}
 	}
@@ -184,13 +184,16 @@ func (n *node) unanswered(next *node) bool {
 }
 
 // place is where an HTTP request went, without its query.
-func (n *node) place() string {
+func (n *node) place() place {
 	u := n.f.str(slotURL)
 	if k := strings.IndexAny(u, "?#"); k >= 0 {
 		u = u[:k]
 	}
-	return n.f.str(slotServer) + " " + u
+	return place{n.f.str(slotServer), u}
 }
+
+// place is a server and a URL or path there.
+type place struct{ server, url string }
 
 // retryCount is the number of the try, from 0, as an SDK sends it along in a header.
 func (n *node) retryCount() (int64, bool) {

@@ -267,17 +267,20 @@ func (a *analysis) addPoint(o int32, p point) {
 func capTolerance(limit int64) int64 { return max(limit/50, 50*ms) }
 
 // verdictOf fills the deadline's part of t for work from start to end.
-func verdictOf(t *rows.Times, d deadline, points []point, start, end, anchor int64, failed bool) {
+func (a *analysis) verdictOf(t *rows.Times, d deadline, points []point, start, end, anchor int64, failed bool) {
 	t.BudgetNS = d.budget
 	if d.known {
 		at := d.at
-		t.DeadlineAt = ptr(at)
+		t.DeadlineAt = a.num(at)
 		t.DeadlineSource = d.source
 		if d.inherited {
 			t.DeadlineSource = rows.DeadlineInherited
 		}
 		missed := end > at || failed && end >= at-min(capTolerance(at-anchor), max((at-anchor)/4, 0))
-		t.DeadlineMissed = ptr(missed)
+		t.DeadlineMissed = &no
+		if missed {
+			t.DeadlineMissed = &yes
+		}
 		if missed {
 			t.MissCause = missCause(d, start, end, anchor)
 		}
@@ -296,9 +299,12 @@ func verdictOf(t *rows.Times, d deadline, points []point, start, end, anchor int
 	}
 	if best >= 0 {
 		p := &points[best]
-		t.PerceivedRemainingNS, t.TrueRemainingNS, t.DriftNS = p.perceived, ptr(p.truly), ptr(p.drift)
+		t.PerceivedRemainingNS, t.TrueRemainingNS, t.DriftNS = p.perceived, a.num(p.truly), a.num(p.drift)
 	}
 }
+
+// yes and no are what rows point to; nobody writes through a row's pointers.
+var yes, no = true, false
 
 // missCause says whether work missed its deadline by itself, or because what ran before
 // it had spent an inherited budget.

@@ -17,7 +17,7 @@ func (a *analysis) emit(res *Result) {
 		}
 	}
 	// Rows of one kind lie together: they are sent and forgotten together.
-	operations, attempts := make([]rows.Operation, 0, done), make([]rows.Attempt, 0, tries)
+	operations, attempts := make([]rows.Operation, done), make([]rows.Attempt, tries)
 	res.Operations, res.Attempts = make([]*rows.Operation, 0, done), make([]*rows.Attempt, 0, tries)
 	for i := range a.ops {
 		o := &a.ops[i]
@@ -26,13 +26,11 @@ func (a *analysis) emit(res *Result) {
 		if !o.finished {
 			continue
 		}
-		operations = append(operations, rows.Operation{})
-		row := &operations[len(operations)-1]
+		row := &operations[len(res.Operations)]
 		a.operationRow(row, o, int32(i), step)
 		res.Operations = append(res.Operations, row)
 		for k := range o.tries {
-			attempts = append(attempts, rows.Attempt{})
-			try := &attempts[len(attempts)-1]
+			try := &attempts[len(res.Attempts)]
 			a.attemptRow(try, o, int32(i), &o.tries[k], row)
 			res.Attempts = append(res.Attempts, try)
 		}
@@ -57,31 +55,22 @@ func (a *analysis) common(n *node) rows.Common {
 	return rows.Common{ServiceName: n.resource().ServiceName, TraceID: n.TraceID}
 }
 
-// factsOf fills what requests, operations and attempts share. n is the span the row is
-// about and end the one it ended with.
-func (a *analysis) factsOf(n, end *node) rows.Facts {
+// fillFacts sets what requests, operations and attempts share, in an empty row: rows are
+// large, so they are filled in place. n is the span the row is about and end the one it
+// ended with.
+func (a *analysis) fillFacts(f *rows.Facts, n, end *node) {
 	res := n.resource()
-	f := rows.Facts{
-		ServiceVersion: res.ServiceVersion,
-		Environment:    res.Environment,
-		Kind:           n.kind,
-		Name:           clip(n.Name, maxName),
-		StartedAt:      n.start,
-		EndedAt:        end.end,
-		Outcome:        rows.OutcomeOK,
-		ErrorClass:     end.errClass,
-		HTTPStatus:     uint16(end.status),
-		Truncated:      a.t.Truncated,
-		LateFragment:   a.t.LateFragment,
-		SampleWeight:   sampleWeight(n.TraceState, &n.f),
-		Priority:       clip(n.f.str(slotPriority), 64),
-		Attributes:     a.attributes(n),
-	}
+	f.ServiceVersion, f.Environment = res.ServiceVersion, res.Environment
+	f.Kind, f.Name = n.kind, clip(n.Name, maxName)
+	f.StartedAt, f.EndedAt = n.start, end.end
+	f.Outcome, f.ErrorClass, f.HTTPStatus = rows.OutcomeOK, end.errClass, uint16(end.status)
+	f.Truncated, f.LateFragment = a.t.Truncated, a.t.LateFragment
+	f.SampleWeight = sampleWeight(n.TraceState, &n.f)
+	f.Priority, f.Attributes = clip(n.f.str(slotPriority), 64), a.attributes(n)
 	if end.failed() {
 		f.Outcome, f.ErrorType = rows.OutcomeError, end.errType
 		f.Censored = cut(end.errClass)
 	}
-	return f
 }
 
 // cut says whether work that failed so was stopped from outside, so that its duration

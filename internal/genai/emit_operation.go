@@ -8,17 +8,12 @@ import (
 
 func (a *analysis) operationRow(r *rows.Operation, o *op, id int32, step uint32) {
 	first, last := &a.nodes[o.first()], &a.nodes[o.lastMember()]
-	*r = rows.Operation{
-		Common:      a.common(first),
-		Facts:       a.factsOf(first, last),
-		OperationID: first.SpanID,
-		RequestID:   a.requestID(o.request),
-		Target:      clip(a.textOf(o, slotModel, last), maxName),
-		Dialect:     a.set.name(last.f.seen),
-		Stream:      o.tok.stream,
-		Segments:    o.ownPath.columns(),
-		StepIndex:   step,
-	}
+	r.Common = a.common(first)
+	a.fillFacts(&r.Facts, first, last)
+	r.OperationID, r.RequestID = first.SpanID, a.requestID(o.request)
+	r.Target, r.Dialect, r.Stream = clip(a.textOf(o, slotModel, last), maxName), a.set.name(last.f.seen), o.tok.stream
+	o.ownPath.fill(&r.Segments)
+	r.StepIndex = step
 	r.EndedAt = o.end
 	r.FallbackOf, r.WastedNS = o.fallbackOf, o.wasted
 	r.Agent = a.agentOf(o)
@@ -67,19 +62,19 @@ func (a *analysis) fillAttempts(o *op, r *rows.Operation, sources []*node) {
 	r.Attempts, r.LeafAttempts, r.AttemptSource = o.attempts, o.leaves, o.source
 	for _, n := range sources {
 		if v, ok := n.f.num(slotMaxRetries); ok && v < 1<<31 && r.MaxRetries == nil {
-			r.MaxRetries = ptr(uint32(v))
+			r.MaxRetries = a.cnt(uint32(v))
 		}
 	}
 	if v, ok := sources[0].f.num(slotMaxAttempts); ok && v >= 1 && v < 1<<31 && r.MaxRetries == nil {
-		r.MaxRetries = ptr(uint32(v - 1))
+		r.MaxRetries = a.cnt(uint32(v - 1))
 	}
 	from := o.tok.from
 	if t := o.lastTry(); t != nil {
 		r.TimeoutNS = a.timeoutOf(t, o)
 	} else if d, ok := sources[0].f.timeout(); ok {
-		r.TimeoutNS = ptr(d)
+		r.TimeoutNS = a.num(d)
 	} else if d, ok := a.opt.timeout(sources[0]); ok {
-		r.TimeoutNS = ptr(d)
+		r.TimeoutNS = a.num(d)
 	}
 	r.AtCap = r.Outcome == rows.OutcomeError && atCap(o.end-from, r.TimeoutNS)
 	r.Censored = r.Censored || r.AtCap
@@ -87,7 +82,7 @@ func (a *analysis) fillAttempts(o *op, r *rows.Operation, sources []*node) {
 		return
 	}
 	queue, connect := a.netTimes(o)
-	r.InferenceTimeNS, r.InferenceSource = ptr(max(o.end-from-queue-connect, 0)), "operation"
+	r.InferenceTimeNS, r.InferenceSource = a.num(max(o.end-from-queue-connect, 0)), "operation"
 	if len(o.top) > 0 {
 		r.InferenceSource = "attempt"
 	}
@@ -103,15 +98,15 @@ func atCap(took int64, timeout *int64) bool {
 func (a *analysis) timeoutOf(t *try, o *op) *int64 {
 	if t.node >= 0 {
 		if d, ok := a.nodes[t.node].f.timeout(); ok {
-			return ptr(d)
+			return a.num(d)
 		}
 	}
 	last := &a.nodes[o.lastMember()]
 	if d, ok := last.f.timeout(); ok {
-		return ptr(d)
+		return a.num(d)
 	}
 	if d, ok := a.opt.timeout(last); ok {
-		return ptr(d)
+		return a.num(d)
 	}
 	return nil
 }
@@ -126,20 +121,20 @@ func (a *analysis) fillTimes(o *op, id int32, r *rows.Operation) {
 		}
 		r.OnPath = o.onPath
 		if o.hidden != nil {
-			r.HiddenPathNS = ptr(o.path.hidden())
+			r.HiddenPathNS = a.num(o.path.hidden())
 		}
 	}
 	last := &a.nodes[o.lastMember()]
 	if d, ok := last.f.dur(slotAgentTime); ok && d >= 0 {
-		r.AgentTimeNS, r.AgentTimeSource = ptr(d), rows.AgentTimeReported
+		r.AgentTimeNS, r.AgentTimeSource = a.num(d), rows.AgentTimeReported
 	} else if o.hidden != nil {
-		r.AgentTimeNS, r.AgentTimeSource = ptr(r.UserTimeNS-*o.hidden), rows.AgentTimeDerived
+		r.AgentTimeNS, r.AgentTimeSource = a.num(r.UserTimeNS-*o.hidden), rows.AgentTimeDerived
 	}
 	anchor := o.start
 	if o.request >= 0 && a.eff[id].inherited {
 		anchor = a.reqs[o.request].anchor
 	}
-	verdictOf(&r.Times, a.eff[id], o.points, o.start, o.end, anchor, last.failed())
+	a.verdictOf(&r.Times, a.eff[id], o.points, o.start, o.end, anchor, last.failed())
 }
 
 func (a *analysis) attemptRow(r *rows.Attempt, o *op, id int32, t *try, or *rows.Operation) {
@@ -147,19 +142,12 @@ func (a *analysis) attemptRow(r *rows.Attempt, o *op, id int32, t *try, or *rows
 	if t.node >= 0 {
 		n = &a.nodes[t.node]
 	}
-	*r = rows.Attempt{
-		Common:      a.common(n),
-		Facts:       a.factsOf(n, n),
-		AttemptID:   a.attemptID(o, t),
-		OperationID: or.OperationID,
-		RequestID:   or.RequestID,
-		Ordinal:     t.ordinal, Last: t.last, Leaf: len(t.kids) == 0,
-		Layer: t.layer, Source: t.source,
-		Target: or.Target, Provider: or.Provider, Endpoint: or.Endpoint, Stream: or.Stream,
-		DurationNS:      t.end - t.start,
-		BackoffBeforeNS: t.backoff,
-		TimeoutNS:       a.timeoutOf(t, o),
-	}
+	r.Common = a.common(n)
+	a.fillFacts(&r.Facts, n, n)
+	r.AttemptID, r.OperationID, r.RequestID = a.attemptID(o, t), or.OperationID, or.RequestID
+	r.Ordinal, r.Last, r.Leaf, r.Layer, r.Source = t.ordinal, t.last, len(t.kids) == 0, t.layer, t.source
+	r.Target, r.Provider, r.Endpoint, r.Stream = or.Target, or.Provider, or.Endpoint, or.Stream
+	r.DurationNS, r.BackoffBeforeNS, r.TimeoutNS = t.end-t.start, t.backoff, a.timeoutOf(t, o)
 	r.Agent, r.Kind, r.Incomplete = or.Agent, or.Kind, or.Incomplete
 	if n.class == classModel && t.node >= 0 {
 		if model := n.f.str(slotModel); model != "" {
@@ -201,7 +189,7 @@ func (a *analysis) attemptRow(r *rows.Attempt, o *op, id int32, t *try, or *rows
 		d = a.reqs[o.request].deadline
 	}
 	if d.known {
-		r.RemainingNS = ptr(d.at - t.start)
+		r.RemainingNS = a.num(d.at - t.start)
 	}
 }
 

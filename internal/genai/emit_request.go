@@ -10,10 +10,10 @@ func (a *analysis) requestRow(q *request) *rows.Request {
 		first = q.roots[0]
 	}
 	n := &a.nodes[first]
-	r := &rows.Request{
-		Common: a.common(n), Facts: a.factsOf(n, n), Segments: q.sums.columns(),
-		RequestID: q.id, ReleaseReason: a.t.Reason, RequestKey: a.requestKey(q), LinkedTraceID: a.linkedTrace(q),
-	}
+	r := &rows.Request{Common: a.common(n)}
+	a.fillFacts(&r.Facts, n, n)
+	q.sums.fill(&r.Segments)
+	r.RequestID, r.ReleaseReason, r.RequestKey, r.LinkedTraceID = q.id, a.t.Reason, a.requestKey(q), a.linkedTrace(q)
 	r.Kind, r.Agent = a.kindOf(q), q.agent
 	r.StartedAt, r.EndedAt = q.start, q.end
 	r.SkewedSpans = q.skewed
@@ -31,7 +31,7 @@ func (a *analysis) requestRow(q *request) *rows.Request {
 			r.DecisionPoints++
 		}
 	}
-	verdictOf(&r.Times, q.deadline, q.points, q.began, q.end, q.anchor, r.Outcome == rows.OutcomeError)
+	a.verdictOf(&r.Times, q.deadline, q.points, q.began, q.end, q.anchor, r.Outcome == rows.OutcomeError)
 	return r
 }
 
@@ -58,10 +58,10 @@ func (a *analysis) countOperations(q *request, r *rows.Request) {
 		if last.class == classModel {
 			var t rows.Tokens
 			a.fillTokens(o, &t)
-			addCount(&r.InputTokens, t.InputTokens)
-			addCount(&r.OutputTokens, t.OutputTokens)
-			addCount(&r.CachedTokens, t.CachedTokens)
-			addCount(&r.ReasoningTokens, t.ReasoningTokens)
+			a.addCount(&r.InputTokens, t.InputTokens)
+			a.addCount(&r.OutputTokens, t.OutputTokens)
+			a.addCount(&r.CachedTokens, t.CachedTokens)
+			a.addCount(&r.ReasoningTokens, t.ReasoningTokens)
 		}
 		if o.attempts == nil {
 			r.AttemptsUnknown++
@@ -83,12 +83,12 @@ func (a *analysis) countOperations(q *request, r *rows.Request) {
 	}
 }
 
-func addCount(sum **int64, n *int64) {
+func (a *analysis) addCount(sum **int64, n *int64) {
 	if n == nil {
 		return
 	}
 	if *sum == nil {
-		*sum = new(int64)
+		*sum = a.num(0)
 	}
 	**sum = min(**sum+*n, maxTime)
 }
@@ -98,7 +98,7 @@ func addCount(sum **int64, n *int64) {
 func (a *analysis) agentTime(q *request, r *rows.Request) {
 	if q.timeNode >= 0 {
 		if d, ok := a.nodes[q.timeNode].f.dur(slotAgentTime); ok && d >= 0 {
-			r.AgentTimeNS, r.AgentTimeSource = ptr(d), rows.AgentTimeReported
+			r.AgentTimeNS, r.AgentTimeSource = a.num(d), rows.AgentTimeReported
 			return
 		}
 	}

@@ -214,14 +214,6 @@ func (f *facts) num(s slot) (int64, bool) {
 	return n, ok && n >= 0
 }
 
-// count is num as a pointer, nil when not stated.
-func (f *facts) count(s slot) *int64 {
-	if n, ok := f.num(s); ok {
-		return ptr(n)
-	}
-	return nil
-}
-
 // ptr gives v an address. It keeps values that turn out unknown off the heap.
 func ptr[T any](v T) *T { return &v }
 

@@ -54,7 +54,7 @@ func (a *analysis) buildOperations() {
 	}
 	a.ops = make([]op, 0, count)
 	members, sources := make([]int32, 0, len(a.nodes)), make([]*node, 0, count)
-	a.pieces = make([]piece, 0, 4*count)
+	a.pieces = make([]piece, 0, 6*count)
 	for i := range a.nodes {
 		n := &a.nodes[i]
 		if !n.class.operation() || n.absorbed >= 0 || n.prev >= 0 || a.isRequestAgent(int32(i)) {
@@ -95,13 +95,29 @@ func (a *analysis) buildOperations() {
 	}
 	a.markTries()
 	for i := range a.ops {
-		a.findTries(&a.ops[i])
+		a.findTriesInRoom(&a.ops[i])
 	}
 	a.markDead()
 	for i := range a.nodes {
 		if n := &a.nodes[i]; n.skewed && n.op >= 0 {
 			a.ops[n.op].skewed++
 		}
+	}
+}
+
+// findTriesInRoom lets o's tries grow in room that all operations share.
+func (a *analysis) findTriesInRoom(o *op) {
+	if a.tryRoom == nil {
+		a.tryRoom, a.topRoom = make([]try, 0, len(a.nodes)), make([]int32, 0, len(a.nodes))
+	}
+	o.tries, o.top = a.tryRoom[len(a.tryRoom):], a.topRoom[len(a.topRoom):]
+	a.findTries(o)
+	o.tries, o.top = o.tries[:len(o.tries):len(o.tries)], o.top[:len(o.top):len(o.top)]
+	if n := len(a.tryRoom) + len(o.tries); n <= cap(a.tryRoom) {
+		a.tryRoom = a.tryRoom[:n]
+	}
+	if n := len(a.topRoom) + len(o.top); n <= cap(a.topRoom) {
+		a.topRoom = a.topRoom[:n]
 	}
 }
 

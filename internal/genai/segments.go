@@ -30,12 +30,10 @@ func (s *segmentSums) add(t *segmentSums) {
 
 func (s *segmentSums) hidden() int64 { return s[segFailed] + s[segBackoff] }
 
-func (s *segmentSums) columns() rows.Segments {
-	return rows.Segments{
-		FailedAttemptNS: s[segFailed], BackoffNS: s[segBackoff], QueueNS: s[segQueue], ConnectNS: s[segConnect],
-		TTFTSegmentNS: s[segTTFT], GenerationNS: s[segGeneration], InferenceSegmentNS: s[segInference],
-		ToolNS: s[segTool], AgentNS: s[segAgent], UnattributedNS: s[segUnattributed],
-	}
+func (s *segmentSums) fill(r *rows.Segments) {
+	r.FailedAttemptNS, r.BackoffNS, r.QueueNS, r.ConnectNS = s[segFailed], s[segBackoff], s[segQueue], s[segConnect]
+	r.TTFTSegmentNS, r.GenerationNS, r.InferenceSegmentNS = s[segTTFT], s[segGeneration], s[segInference]
+	r.ToolNS, r.AgentNS, r.UnattributedNS = s[segTool], s[segAgent], s[segUnattributed]
 }
 
 // piece is a slice of an operation's own wall clock.
@@ -67,7 +65,7 @@ func (a *analysis) divide(o *op) {
 			hidden += p.end - p.start
 		}
 	}
-	o.hidden = ptr(hidden)
+	o.hidden = a.num(hidden)
 }
 
 type divider struct {

@@ -14,34 +14,38 @@ import (
 // fillTokens counts each token once: an inner span's count stands for the span around
 // it, and tries of one operation add up.
 func (a *analysis) fillTokens(o *op, t *rows.Tokens) {
+	into := [...]**int64{&t.InputTokens, &t.OutputTokens, &t.CachedTokens, &t.ReasoningTokens}
 	for _, m := range o.members {
 		inner := a.inner[m]
-		for _, f := range [...]struct {
-			slot slot
-			into **int64
-			json []string
-		}{
-			{slotInputTokens, &t.InputTokens, []string{"input", "prompt_tokens", "input_tokens"}},
-			{slotOutputTokens, &t.OutputTokens, []string{"output", "completion_tokens", "output_tokens"}},
-			{slotCachedTokens, &t.CachedTokens, []string{"input_cached_tokens", "cache_read_input_tokens"}},
-			{slotReasoningTokens, &t.ReasoningTokens, []string{"output_reasoning_tokens"}},
-		} {
+		for i := range tokenFacts {
+			f := &tokenFacts[i]
 			for k := len(inner); k >= 0; k-- {
 				span := &a.nodes[m]
 				if k > 0 {
 					span = &a.nodes[inner[k-1]]
 				}
-				n := span.f.count(f.slot)
-				if n == nil {
-					n = usageJSON(span.f.str(slotUsageJSON), f.json)
+				if n, ok := span.f.num(f.slot); ok {
+					a.addCount(into[i], &n)
+					break
 				}
-				if n != nil {
-					addCount(f.into, n)
+				if n := usageJSON(span.f.str(slotUsageJSON), f.json); n != nil {
+					a.addCount(into[i], n)
 					break
 				}
 			}
 		}
 	}
+}
+
+// tokenFacts are the counts of rows.Tokens, and their names in usage text.
+var tokenFacts = [...]struct {
+	slot slot
+	json []string
+}{
+	{slotInputTokens, []string{"input", "prompt_tokens", "input_tokens"}},
+	{slotOutputTokens, []string{"output", "completion_tokens", "output_tokens"}},
+	{slotCachedTokens, []string{"input_cached_tokens", "cache_read_input_tokens"}},
+	{slotReasoningTokens, []string{"output_reasoning_tokens"}},
 }
 
 // usageJSON reads a count from Langfuse's usage, which is JSON text with free keys.

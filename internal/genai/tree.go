@@ -59,9 +59,32 @@ type analysis struct {
 	extra       map[string]*known
 	set         *Dialects
 	requestKeys [][]string        // configured keys, each in parts
+	numbers     []int64           // room for the rows' numbers that may be unknown
+	counts      []uint32          // the same for counts
+	tryRoom     []try             // room for all operations' tries
+	topRoom     []int32           // room for their outermost ones
 	pieces      []piece           // room for all operations' pieces
 	walked      []block           // the walk's stack of blocks
 	inner       map[int32][]int32 // spans that an operation's span absorbed, outer first
+}
+
+// num gives v an address in room that a trace's rows share: they are sent and forgotten
+// together, so one allocation holds many.
+func (a *analysis) num(v int64) *int64 {
+	if len(a.numbers) == cap(a.numbers) {
+		a.numbers = make([]int64, 0, 64)
+	}
+	a.numbers = append(a.numbers, v)
+	return &a.numbers[len(a.numbers)-1]
+}
+
+// cnt is num for counts.
+func (a *analysis) cnt(v uint32) *uint32 {
+	if len(a.counts) == cap(a.counts) {
+		a.counts = make([]uint32, 0, 32)
+	}
+	a.counts = append(a.counts, v)
+	return &a.counts[len(a.counts)-1]
 }
 
 func (a *analysis) kids(i int32) []int32 { return a.kidOf[a.kidAt[i]:a.kidAt[i+1]] }

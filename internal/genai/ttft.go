@@ -87,7 +87,7 @@ func (a *analysis) readTokenTimes(o *op) {
 		}
 	}
 	if ev.visible >= 0 {
-		tt.visible = ptr(ev.visible - tt.from)
+		tt.visible = a.num(ev.visible - tt.from)
 	}
 	if at < 0 && ev.visible < 0 {
 		if tt.stream != rows.StreamNo {
@@ -115,9 +115,9 @@ func (a *analysis) readTokenTimes(o *op) {
 	if !server {
 		ttft, chunk = tt.firstAt-tt.from, tt.firstAt-o.start
 	}
-	tt.ttft, tt.firstChunk = ptr(ttft), ptr(chunk)
+	tt.ttft, tt.firstChunk = a.num(ttft), a.num(chunk)
 	if visible >= 2 && o.end > tt.firstAt {
-		tt.perToken = ptr((o.end - tt.firstAt) / (visible - 1))
+		tt.perToken = a.num((o.end - tt.firstAt) / (visible - 1))
 	}
 }
 
