@@ -238,7 +238,7 @@ func TestIncompleteOnlyWhenComplete(t *testing.T) {
 	}
 	res := analyze(t, spans...)
 	r := theRequest(t, res)
-	if !r.Incomplete || r.Outcome != rows.OutcomeOpen || !r.Censored || r.RequestID != "01" || !res.Operations[0].Incomplete {
+	if !r.Incomplete || r.Outcome != rows.OutcomeOpen || !r.Censored || r.RequestID != "02" || !res.Operations[0].Incomplete {
 		t.Fatalf("request: %+v", r)
 	}
 	near(t, "known so far", &r.UserTimeNS, 3)

@@ -87,6 +87,9 @@ func (a *analysis) around(i int32) int {
 	return best
 }
 
+// adoptOrphans makes requests of what has no root. Spans below one missing parent are one
+// request, which takes the id of the first: the parent's would be the key of a row that
+// another collector may write, when the trace was split and the root went there.
 func (a *analysis) adoptOrphans(orphans []int32) {
 	at := map[string]int{}
 	for _, i := range orphans {
@@ -96,11 +99,11 @@ func (a *analysis) adoptOrphans(orphans []int32) {
 			continue
 		}
 		at[n.ParentID] = len(a.reqs)
-		a.addRequest(request{id: n.ParentID, root: -1, roots: []int32{i}, incomplete: true})
+		a.addRequest(request{id: n.SpanID, root: -1, roots: []int32{i}, incomplete: true})
 	}
 	for r := range a.reqs {
 		if q := &a.reqs[r]; len(q.roots) == 1 {
-			q.root, q.id = q.roots[0], a.nodes[q.roots[0]].SpanID
+			q.root = q.roots[0]
 		}
 	}
 }

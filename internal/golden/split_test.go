@@ -11,14 +11,15 @@ import (
 )
 
 // A scale event sends some spans of a trace to one collector and the rest to another,
-// which know nothing of each other. Whatever the split: each operation and the request are
-// in the store once, no attempt is there twice, and none is made up.
+// which know nothing of each other. Whatever the split: each operation is in the store
+// once, no attempt is there twice, none is made up, and the request's row is that of the
+// part with its root; what else stands alone says that it is incomplete.
 func TestSplitTraceEndsRightInTheStore(t *testing.T) {
 	whole := retriedCall().td
 	n := whole.SpanCount()
 	begin := t0.Add(48 * time.Hour)
 	s := newStorage(t, begin.Add(200*time.Hour))
-	splits := map[int]int{} // by run
+	splits := map[int]int{}                    // by run
 	for split := 0; split < 1<<n; split += 2 { // the root goes to the first one: they are alike
 		s.runs++
 		splits[s.runs] = split
@@ -40,7 +41,17 @@ func TestSplitTraceEndsRightInTheStore(t *testing.T) {
 	require.Len(t, byRun, len(splits))
 	for run, f := range byRun {
 		split := splits[run]
-		require.Len(t, f.requests, 1, "split %06b", split)
+		whole := 0
+		for _, q := range f.requests {
+			if q.RequestID == "0000000000000001" {
+				require.Equal(t, rows.ReleaseRoot, q.ReleaseReason, "split %06b: the part with the root has the word", split)
+				whole++
+				continue
+			}
+			require.True(t, q.Incomplete, "split %06b", split)
+		}
+		require.Equal(t, 1, whole, "split %06b", split)
+		require.LessOrEqual(t, len(f.requests), 3, "split %06b: the call and the tool, at most, stand alone", split)
 		kinds := map[string]int{}
 		for _, o := range f.operations {
 			kinds[o.Kind]++
