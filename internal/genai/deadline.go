@@ -67,7 +67,7 @@ func (a *analysis) readDeadlines() {
 	for r := range a.reqs {
 		a.requestDeadline(&a.reqs[r])
 	}
-	a.eff = make([]deadline, len(a.ops))
+	a.eff = take(&a.room.eff, len(a.ops))
 	for _, i := range a.order { // outer operations first
 		n := &a.nodes[i]
 		if n.op < 0 || a.ops[n.op].first() != i {

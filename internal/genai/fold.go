@@ -10,7 +10,7 @@ import (
 // several calls, or tools beside them, it is an agent. Only leaf inference counts.
 func (a *analysis) fold() {
 	a.demoteWrappers()
-	a.sub = make([][]int32, len(a.nodes))
+	a.sub = take(&a.room.sub, len(a.nodes))
 	for _, i := range a.order {
 		n := &a.nodes[i]
 		if n.parent < 0 {

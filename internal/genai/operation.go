@@ -52,9 +52,10 @@ func (a *analysis) buildOperations() {
 			count++
 		}
 	}
-	a.ops = make([]op, 0, count)
-	members, sources := make([]int32, 0, len(a.nodes)), make([]*node, 0, count)
-	a.pieces = make([]piece, 0, 6*count)
+	r := a.room
+	a.ops = empty(&r.ops, count)
+	members, sources := empty(&r.members, len(a.nodes)), empty(&r.sources, count)
+	a.pieces = empty(&r.pieces, 6*count)
 	for i := range a.nodes {
 		n := &a.nodes[i]
 		if !n.class.operation() || n.absorbed >= 0 || n.prev >= 0 || a.isRequestAgent(int32(i)) {
@@ -108,7 +109,7 @@ func (a *analysis) buildOperations() {
 // findTriesInRoom lets o's tries grow in room that all operations share.
 func (a *analysis) findTriesInRoom(o *op) {
 	if a.tryRoom == nil {
-		a.tryRoom, a.topRoom = make([]try, 0, len(a.nodes)), make([]int32, 0, len(a.nodes))
+		a.tryRoom, a.topRoom = empty(&a.room.tries, len(a.nodes)), empty(&a.room.tops, len(a.nodes))
 	}
 	o.tries, o.top = a.tryRoom[len(a.tryRoom):], a.topRoom[len(a.topRoom):]
 	a.findTries(o)

@@ -170,7 +170,9 @@ func (a *analysis) walkRequests() {
 			}
 			q.path = append(q.path, slice{piece{start, end, kind, ordinal}, op})
 		}}
-		q.path = make([]slice, 0, 2*len(q.ops)+8)
+		if len(a.reqs) == 1 {
+			q.path = empty(&a.room.path, 2*len(q.ops)+8)
+		}
 		var blocks []block
 		if q.root >= 0 && a.isRequestAgent(q.root) || q.root >= 0 && !a.nodes[q.root].class.operation() {
 			blocks = a.blocks(nil, q.root)

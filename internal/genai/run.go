@@ -5,6 +5,7 @@ package genai
 // is given. It never panics on strange input; spans without an id are left out.
 func Analyze(t Trace, opt Options) Result {
 	a := newAnalysis(&t, &opt)
+	defer a.room.release()
 	res := Result{SkewedSpans: a.skewed}
 	for i := range a.nodes {
 		res.GenAI = res.GenAI || a.nodes[i].class.operation()
@@ -28,6 +29,7 @@ func Analyze(t Trace, opt Options) Result {
 		a.divide(o)
 		a.ops[i].finished = a.isFinished(o)
 	}
+	a.walked = empty(&a.room.walked, 32)
 	a.markBelow()
 	a.sumOperations()
 	a.nameAgents()

@@ -44,6 +44,7 @@ func (n *node) failed() bool { return n.errClass != "" }
 
 // analysis is the state of one run.
 type analysis struct {
+	room        *room
 	t           *Trace
 	opt         *Options
 	nodes       []node  // sorted by start and span id
@@ -92,15 +93,16 @@ func (a *analysis) kids(i int32) []int32 { return a.kidOf[a.kidAt[i]:a.kidAt[i+1
 // newAnalysis removes duplicates, orders the spans, reads their facts and builds the
 // tree. Its result does not depend on the order of t.Spans.
 func newAnalysis(t *Trace, opt *Options) *analysis {
-	a := &analysis{t: t, requestKeys: opt.requestKeyParts(), opt: opt, extra: opt.extraKeys(), set: opt.set()}
-	spans := distinct(t.Spans)
-	a.nodes = make([]node, len(spans))
+	r := rooms.Get().(*room)
+	a := &analysis{room: r, t: t, requestKeys: opt.requestKeyParts(), opt: opt, extra: opt.extraKeys(), set: opt.set()}
+	spans := distinct(empty(&r.spans, len(t.Spans)), t.Spans)
+	a.nodes = take(&r.nodes, len(spans))
 	total := 0
 	for _, s := range spans {
 		total += len(s.Attrs)
 	}
-	arena := make([]fact, 0, total)
-	a.byID = make(map[string]int32, len(spans))
+	arena := empty(&r.facts, total)
+	a.byID = r.byID
 	for i, s := range spans {
 		n := &a.nodes[i]
 		n.Span, n.set = s, a.set
@@ -126,10 +128,9 @@ func newAnalysis(t *Trace, opt *Options) *analysis {
 	return a
 }
 
-// distinct drops spans without an id and all but one of each id, and sorts by start,
+// distinct appends in to the empty spans and drops spans without an id and all but one of each id, and sorts by start,
 // then span id.
-func distinct(in []Span) []*Span {
-	spans := make([]*Span, 0, len(in))
+func distinct(spans []*Span, in []Span) []*Span {
 	for i := range in {
 		if in[i].SpanID != "" {
 			spans = append(spans, &in[i])
@@ -205,7 +206,7 @@ func (a *analysis) link() {
 		}
 	}
 	a.cutCycles()
-	a.kidAt = make([]int32, count+1)
+	a.kidAt = take(&a.room.kidAt, count+1)
 	for i := range a.nodes {
 		if p := a.nodes[i].parent; p >= 0 {
 			a.kidAt[p+1]++
@@ -214,15 +215,16 @@ func (a *analysis) link() {
 	for i := range count {
 		a.kidAt[i+1] += a.kidAt[i]
 	}
-	a.kidOf = make([]int32, a.kidAt[count])
-	fill := slices.Clone(a.kidAt[:count])
+	a.kidOf = take(&a.room.kidOf, int(a.kidAt[count]))
+	fill := take(&a.room.fill, count)
+	copy(fill, a.kidAt)
 	for i := range a.nodes {
 		if p := a.nodes[i].parent; p >= 0 {
 			a.kidOf[fill[p]] = int32(i)
 			fill[p]++
 		}
 	}
-	a.order = make([]int32, 0, count)
+	a.order = empty(&a.room.order, count)
 	for i := range a.nodes {
 		if a.nodes[i].parent < 0 {
 			a.order = append(a.order, int32(i))
