@@ -60,8 +60,8 @@ type batch struct {
 // A batch is cut at either number, so that neither the next component nor a retry has
 // to handle everything at once.
 const (
-	batchSpans = 4096
-	batchRows  = 16_384
+	batchSpans = 1024
+	batchRows  = 4096
 )
 
 // batches adds the spans of releases and gives each batch that is full; the rest stays
