@@ -29,7 +29,8 @@ func Encode(row rows.Row, event ptrace.SpanEvent) {
 	var present [maxColumns]uint8
 	n := 0
 	for i := range p.columns {
-		if !isAbsent(&p.columns[i], unsafe.Add(base, p.columns[i].offset)) {
+		// A row has no key without its time, even when a broken clock says 1970.
+		if i == p.timeColumn || !isAbsent(&p.columns[i], unsafe.Add(base, p.columns[i].offset)) {
 			present[n] = uint8(i)
 			n++
 		}

@@ -41,7 +41,7 @@ func TestConfigIsRead(t *testing.T) {
 		BudgetKeys: []string{"slo.budget_ms"}, ReceivedAtKeys: []string{"gateway.received_unix_ms"},
 		PerceivedRemainingKeys: []string{"planner.left_s"}, AgentTimeKeys: []string{"agent.busy_ms"},
 		PriorityKeys: []string{"app.priority"},
-		RequestKeys: []string{"client_request_id", "gen_ai.conversation.id+turn"},
+		RequestKeys:  []string{"client_request_id", "gen_ai.conversation.id+turn"},
 		Timeouts: map[string]Timeouts{
 			"checkout": {AttemptTimeout: 30 * time.Second, ToolTimeout: 10 * time.Second, RequestBudget: 90 * time.Second},
 			"*":        {AttemptTimeout: 10 * time.Minute},
