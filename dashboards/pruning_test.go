@@ -48,7 +48,7 @@ func TestC59PanelsReadFewGranules(t *testing.T) {
 	} {
 		at := "toDateTime(" + now.Format("'2006-01-02 15:04:05'") + ") - intDiv(number * " + strconv.Itoa(seconds) + ", " + strconv.Itoa(total) + ")"
 		require.NoError(t, conn.Exec(ctx, "INSERT INTO "+table+" (service_name, "+columns+", "+at+", 'planner' FROM numbers("+strconv.Itoa(total)+
-			") SETTINGS max_block_size = 50000, min_insert_block_size_rows = 50000, min_insert_block_size_bytes = 0, max_insert_threads = 1"))
+			") SETTINGS max_block_size = 20000, min_insert_block_size_rows = 20000, min_insert_block_size_bytes = 0, max_insert_threads = 1"), table)
 	}
 	const granule, partsAnHour = 8192, 2
 	for _, q := range queries(t) {

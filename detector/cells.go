@@ -7,9 +7,9 @@ import (
 	"driftline/detector/store"
 )
 
-// maxMinutesPerRead bounds the cells read in one query, so that a detector that starts
-// asks several small questions and not one large one.
-const maxMinutesPerRead = 5
+// maxMinutesPerRead bounds the cells read in one query. The engine reads whole granules of
+// each service, so a few minutes cost nearly as much as all thirty.
+const maxMinutesPerRead = 30
 
 // cells keeps the minutes of the long window between rounds. A round reads the minutes
 // that are new and those that rows came late for, not all thirty again.

@@ -30,7 +30,7 @@ func (e *Engine) delay(ctx context.Context, now time.Time) (time.Duration, error
 }
 
 // maxBlocksPerRead bounds the history read in one query.
-const maxBlocksPerRead = 3
+const maxBlocksPerRead = 12
 
 func (e *Engine) loadBaselines(ctx context.Context, w time.Time) error {
 	missing := e.baselines.Missing(w)

@@ -32,6 +32,7 @@ const (
 	groupWhole    = "Whole pages"
 	groupPanels   = "Dashboard, 24 hours"
 	groupMonth    = "Dashboard, 30 days"
+	groupList     = "Lists over all retention"
 )
 
 const (
@@ -79,16 +80,19 @@ func detectorQueries(ctx context.Context, conn driver.Conn, database string, s s
 	add := func(group, name string, run func(ctx context.Context) error) {
 		out = append(out, query{group: group, name: name, limit: queryLimit, run: run})
 	}
-	add(groupDetector, "OperationCells, one read", some(func(ctx context.Context) ([]store.OperationCell, error) {
+	add(groupDetector, "OperationCells, two minutes", some(func(ctx context.Context) ([]store.OperationCell, error) {
 		return st.OperationCells(ctx, ago(cellsRead), to)
 	}))
-	add(groupDetector, "RequestCells, one read", some(func(ctx context.Context) ([]store.RequestCell, error) {
+	add(groupDetector, "RequestCells, two minutes", some(func(ctx context.Context) ([]store.RequestCell, error) {
 		return st.RequestCells(ctx, ago(cellsRead), to)
 	}))
-	add(groupDetector, "OperationHistory, one read", some(func(ctx context.Context) ([]store.OperationMinute, error) {
+	add(groupDetector, "OperationCells, 30 min, at a start", some(func(ctx context.Context) ([]store.OperationCell, error) {
+		return st.OperationCells(ctx, ago(30*time.Minute), to)
+	}))
+	add(groupDetector, "OperationHistory, 2 h, at a start", some(func(ctx context.Context) ([]store.OperationMinute, error) {
 		return st.OperationHistory(ctx, ago(historyRead), to)
 	}))
-	add(groupDetector, "RequestHistory, one read", some(func(ctx context.Context) ([]store.RequestMinute, error) {
+	add(groupDetector, "RequestHistory, 2 h, at a start", some(func(ctx context.Context) ([]store.RequestMinute, error) {
 		return st.RequestHistory(ctx, ago(historyRead), to)
 	}))
 	add(groupDetector, "Budgets, 30 min", some(func(ctx context.Context) ([]store.Budget, error) { return st.Budgets(ctx, ago(30*time.Minute), to) }))
@@ -116,9 +120,6 @@ func detectorQueries(ctx context.Context, conn driver.Conn, database string, s s
 	}))
 
 	add(groupPages, "Newest, 24 h", func(ctx context.Context) error { _, err := st.Newest(ctx, ago(24*time.Hour), to); return err })
-	add(groupPages, "Alerts, 400 d", some(func(ctx context.Context) ([]store.AlertRow, error) {
-		return st.Alerts(ctx, ago(400*24*time.Hour), to, 1000)
-	}))
 	add(groupPages, "AlertTransitions, 24 h", some(func(ctx context.Context) ([]store.AlertRow, error) {
 		return st.AlertTransitions(ctx, ago(24*time.Hour), to, 5000)
 	}))
@@ -206,14 +207,20 @@ func detectorQueries(ctx context.Context, conn driver.Conn, database string, s s
 		}
 		return err
 	})
+	add(groupList, "Alerts, 400 d", some(func(ctx context.Context) ([]store.AlertRow, error) {
+		return st.Alerts(ctx, ago(400*24*time.Hour), to, alertsListed)
+	}))
 	return out, nil
 }
 
-// What the detector reads at once: cells of the window it judges (it keeps them, so that a
-// round reads a minute or two and a start all thirty in pieces), and history.
+// alertsListed is how many alerts the page of alerts asks for.
+const alertsListed = 501
+
+// What the detector reads at once: in a round the cells of a minute or two, since it keeps
+// those of the window it judges; at a start all of that window, and history.
 const (
-	cellsRead   = 5 * time.Minute
-	historyRead = 30 * time.Minute
+	cellsRead   = 2 * time.Minute
+	historyRead = 2 * time.Hour
 )
 
 // panelQueries are the statements that opening the dashboard sends, for all services and

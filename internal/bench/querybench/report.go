@@ -117,8 +117,9 @@ func (d *db) sizes(ctx context.Context, database string) ([][]string, error) {
 func ratios(all []measured) (sum, worst float64, worstName string) {
 	var l, s time.Duration
 	for _, m := range all {
-		if m.group == groupMonth || m.group == groupWhole || m.group == groupRounds {
-			continue // the first reads data that only one dataset has, the others are sums and write
+		switch m.group {
+		case groupMonth, groupList, groupWhole, groupRounds:
+			continue // the first two show what only one dataset has, the others are sums and write
 		}
 		l, s = l+m.large.warm, s+m.small.warm
 		if m.small.warm >= floor && m.ratio() > worst {
