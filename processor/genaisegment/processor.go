@@ -36,6 +36,8 @@ type segments struct {
 	passed int64
 	// stripped counts spans that claimed to be handled before and were not believed.
 	stripped int64
+	// withoutIDs counts spans that belong to no trace.
+	withoutIDs int64
 	// abandoned are spans still in the buffer that a shutdown had no time for.
 	abandoned int64
 
@@ -168,6 +170,7 @@ func (p *segments) ConsumeTraces(_ context.Context, td ptrace.Traces) error {
 	var releases []assemble.Release[original]
 	p.mu.Lock()
 	p.stripped += t.stripped
+	p.withoutIDs += t.withoutIDs
 	p.passed += t.marked.spans
 	for i := range t.arrivals {
 		releases = append(releases, p.buffer.Add(t.arrivals[i], now)...)
@@ -190,9 +193,9 @@ func (p *segments) ConsumeTraces(_ context.Context, td ptrace.Traces) error {
 
 // taken is what came in one call: spans for the buffer, and those that pass at once.
 type taken struct {
-	arrivals []assemble.Arrival[original]
-	marked   *writer
-	stripped int64
+	arrivals             []assemble.Arrival[original]
+	marked               *writer
+	stripped, withoutIDs int64
 }
 
 // take moves td's spans out of it. Spans that a driftline processor has handled already
@@ -218,6 +221,11 @@ func (p *segments) take(td ptrace.Traces) taken {
 					t.stripped++
 				}
 				if annotate.IsMarked(span) {
+					t.marked.add(o)
+					continue
+				}
+				if span.TraceID().IsEmpty() || span.SpanID().IsEmpty() {
+					t.withoutIDs++ // all such spans together would look like one trace
 					t.marked.add(o)
 					continue
 				}

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/consumer/consumererror"
 	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/collector/processor/processortest"
 
@@ -136,6 +137,27 @@ func TestForgedAnnotationsAreTakenOff(t *testing.T) {
 		require.NotEqual(t, "victim", row.Head().ServiceName)
 	}
 	require.EqualValues(t, 3, r.ledger(t).stripped)
+}
+
+// Spans without a trace id would all look like one trace, and a row without one has no
+// key: they pass at once as they are, and are counted.
+func TestSpansWithoutIDsPass(t *testing.T) {
+	r := newRig(t, nil)
+	b := newBuilder(1)
+	b.chat(1, 0, 0, time.Second).SetTraceID(pcommon.TraceID{})
+	b.chat(2, 0, 0, time.Second).SetSpanID(pcommon.SpanID{})
+	b.chat(3, 0, 0, time.Second)
+	r.consume(t, b.td)
+	got := r.spans()
+	require.Len(t, got, 2)
+	for _, span := range got {
+		require.Zero(t, span.Events().Len())
+		require.False(t, annotate.IsMarked(span))
+	}
+	r.clock.Advance(time.Minute)
+	require.Len(t, r.spans(), 3)
+	require.Len(t, pick[*rows.Operation](rowsOf(t, r.spans())), 1)
+	require.EqualValues(t, 2, r.ledger(t).withoutIDs)
 }
 
 func TestOpenRequestsRideOnCheckpointSpans(t *testing.T) {

@@ -17,7 +17,7 @@ type counts struct {
 	buffer                assemble.Stats
 	out                   outboxCounts
 	received, held, bytes int64
-	stripped              int64
+	stripped, withoutIDs  int64
 }
 
 // snapshot reads the ledger at one moment: received = sent + dropped + held.
@@ -27,7 +27,7 @@ func (p *segments) snapshot() counts {
 	c := counts{buffer: p.buffer.Stats(), out: p.out.snapshot()}
 	c.received = c.buffer.Received + p.passed
 	c.held = c.buffer.Held - p.abandoned + c.out.inFlight
-	c.stripped = p.stripped
+	c.stripped, c.withoutIDs = p.stripped, p.withoutIDs
 	c.bytes = c.buffer.Bytes + c.buffer.Overhead + c.out.bytes
 	return c
 }
@@ -92,6 +92,7 @@ func (p *segments) observe() error {
 	one(t.RegisterProcessorGenaisegmentSpansDuplicateCallback, func(c counts) int64 { return c.buffer.Duplicates })
 	one(t.RegisterProcessorGenaisegmentSpansTruncatedCallback, func(c counts) int64 { return c.buffer.Truncated })
 	one(t.RegisterProcessorGenaisegmentSpansStrippedCallback, func(c counts) int64 { return c.stripped })
+	one(t.RegisterProcessorGenaisegmentSpansWithoutIdsCallback, func(c counts) int64 { return c.withoutIDs })
 	one(t.RegisterProcessorGenaisegmentSpansLateCallback, func(c counts) int64 { return c.buffer.Late })
 	one(t.RegisterProcessorGenaisegmentSpansLateFragmentCallback, func(c counts) int64 { return c.buffer.LateFragments })
 	one(t.RegisterProcessorGenaisegmentSpansSkewedCallback, func(c counts) int64 { return c.buffer.Skewed })

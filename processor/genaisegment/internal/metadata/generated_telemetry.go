@@ -55,6 +55,7 @@ type TelemetryBuilder struct {
 	ProcessorGenaisegmentSpansSkewed           metric.Int64ObservableCounter
 	ProcessorGenaisegmentSpansStripped         metric.Int64ObservableCounter
 	ProcessorGenaisegmentSpansTruncated        metric.Int64ObservableCounter
+	ProcessorGenaisegmentSpansWithoutIds       metric.Int64ObservableCounter
 	ProcessorGenaisegmentTracesBuffered        metric.Int64ObservableGauge
 	ProcessorGenaisegmentTracesLimit           metric.Int64ObservableGauge
 	ProcessorGenaisegmentTracesOpen            metric.Int64ObservableGauge
@@ -463,6 +464,21 @@ func (builder *TelemetryBuilder) RegisterProcessorGenaisegmentSpansTruncatedCall
 	return nil
 }
 
+// RegisterProcessorGenaisegmentSpansWithoutIdsCallback sets callback for observable ProcessorGenaisegmentSpansWithoutIds metric.
+func (builder *TelemetryBuilder) RegisterProcessorGenaisegmentSpansWithoutIdsCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ProcessorGenaisegmentSpansWithoutIds, obs: o})
+		return nil
+	}, builder.ProcessorGenaisegmentSpansWithoutIds)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
 // RegisterProcessorGenaisegmentTracesBufferedCallback sets callback for observable ProcessorGenaisegmentTracesBuffered metric.
 func (builder *TelemetryBuilder) RegisterProcessorGenaisegmentTracesBufferedCallback(cb metric.Int64Callback) error {
 	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
@@ -726,6 +742,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	builder.ProcessorGenaisegmentSpansTruncated, err = builder.meter.Int64ObservableCounter(
 		"otelcol_processor_genaisegment_spans_truncated",
 		metric.WithDescription("Spans over max_spans_per_trace; they pass without being understood. [Alpha]"),
+		metric.WithUnit("{span}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGenaisegmentSpansWithoutIds, err = builder.meter.Int64ObservableCounter(
+		"otelcol_processor_genaisegment_spans_without_ids",
+		metric.WithDescription("Received spans without a trace id or a span id, which belong to no trace. They pass untouched. [Alpha]"),
 		metric.WithUnit("{span}"),
 	)
 	errs = errors.Join(errs, err)
