@@ -112,7 +112,9 @@ func TestLedgerOnMetrics(t *testing.T) {
 	}
 	require.Greater(t, sent, 2000)
 	var s sums
-	eventually(t, 30*time.Second, func() error {
+	// The HTTP spans of calls that were still open at the end are held for attempt_wait and a
+	// checkpoint, 40 seconds, since their model call may still come.
+	eventually(t, 80*time.Second, func() error {
 		s = scrape(t, in.ui+"/metrics")
 		return s.quiet(sent)
 	})
