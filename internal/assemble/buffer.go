@@ -96,7 +96,9 @@ func (b *Buffer[P]) Add(a Arrival[P], now time.Time) []Release[P] {
 		e.rootAt = at
 	}
 	e.genai = e.genai || a.GenAI
-	e.began = min(e.began, a.Start)
+	if a.Start >= genai.OldestInstant {
+		e.began = min(e.began, a.Start)
+	}
 	if e.held == nil {
 		e.held = make([]held[P], 0, firstHeld)
 	}
@@ -302,7 +304,7 @@ func (b *Buffer[P]) Open() Open {
 	o := Open{Began: never}
 	for e := b.open.first; e != nil; e = e.next {
 		o.LargestTrace = max(o.LargestTrace, e.load())
-		if e.genai && e.rootAt == 0 && !e.fragment {
+		if e.genai && e.rootAt == 0 && !e.fragment && e.began != never {
 			o.Began, o.Any = min(o.Began, e.began), true
 		}
 	}

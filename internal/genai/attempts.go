@@ -26,7 +26,8 @@ func (a *analysis) findTries(o *op) {
 		last.borrowStatus(&a.nodes[inner[len(inner)-1]])
 	}
 	if len(o.top) < 2 {
-		if tries := eventTries(last); len(tries) > 1 {
+		if tries, marked := eventTries(last); len(tries) > 1 {
+			o.marked = marked
 			o.tries, o.top, o.source = tries, nil, rows.SourceEvent
 			for i := range tries {
 				o.top = append(o.top, int32(i))
@@ -49,13 +50,14 @@ func (a *analysis) countAttempts(o *op, last *node) {
 	if v, ok := last.retryCount(); ok && uint32(v)+1 > stated {
 		stated, byAttribute = uint32(v)+1, true
 	}
+	stated = max(stated, min(o.marked, maxAttempts))
 	a.numberTries(o, o.top, stated)
 	highest := seen
 	if seen > 0 {
 		highest = max(seen, o.tries[o.top[seen-1]].ordinal)
 	}
 	total := max(highest, stated)
-	if byAttribute && stated >= highest || total > seen && seen > 0 {
+	if byAttribute && stated >= highest || total > seen && seen > 0 && o.marked == 0 {
 		o.source = rows.SourceAttribute
 	}
 	if total == 0 {

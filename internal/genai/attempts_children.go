@@ -1,6 +1,8 @@
 package genai
 
 import (
+	"strings"
+
 	"slices"
 
 	"driftline/internal/rows"
@@ -118,11 +120,25 @@ func (a *analysis) isLayer(found []int32) bool {
 		if p.class != n.class || p.absorbed < 0 && p.class == classPlain && p.Name != n.Name {
 			return false
 		}
+		if p.class == classHTTPServer && !p.servesTheSame(n) {
+			return false
+		}
 		if p.end > n.start+chainSlack || !a.gaveUp(found[k-1], maxDepth) {
 			return false
 		}
 	}
 	return true
+}
+
+// servesTheSame says whether two server spans may answer one request sent twice: the same
+// method and path, where both state them. Hosts differ where requests are balanced.
+func (n *node) servesTheSame(o *node) bool {
+	differ := func(s slot) bool {
+		x, _, _ := strings.Cut(n.f.str(s), "?")
+		y, _, _ := strings.Cut(o.f.str(s), "?")
+		return x != "" && y != "" && x != y
+	}
+	return !differ(slotHTTPMethod) && !differ(slotURL)
 }
 
 // gaveUp says whether a try failed, by itself or because its last inner try did.

@@ -7,10 +7,16 @@ import (
 	"driftline/internal/rows"
 )
 
+// maxEventTries bounds the tries that the events of one span become. Each is a row, and a
+// span may carry events without end; what is over is the earliest, and is counted only.
+const maxEventTries = 100
+
 // eventTries reads tries from a span's events: some (`gen_ai.retry`) mark where one failed
 // and how long the loop then waits, others (`gen_ai.request.attempt`) each try's start, or
 // its end where the first mark is nearer to the span's end than the last to its start.
-func eventTries(n *node) []try {
+//
+// The second result is how many tries there were, kept or not.
+func eventTries(n *node) ([]try, uint32) {
 	var retries, marks []*Event
 	for i := range n.Events {
 		e := &n.Events[i]
@@ -25,12 +31,12 @@ func eventTries(n *node) []try {
 		}
 	}
 	if len(retries) > 0 {
-		return retryTries(n, retries)
+		return retryTries(n, retries), uint32(len(retries)) + 1
 	}
 	if len(marks) > 1 {
-		return markTries(n, marks)
+		return markTries(n, marks), uint32(len(marks))
 	}
-	return nil
+	return nil, 0
 }
 
 func byTime(list []*Event) []*Event {
@@ -49,10 +55,12 @@ func byTime(list []*Event) []*Event {
 func retryTries(n *node, events []*Event) []try {
 	var out []try
 	at := n.start
-	for _, e := range byTime(events) {
+	for i, e := range byTime(events) {
 		var f facts
 		f.read(n.set, e.Attrs, nil)
-		out = append(out, try{node: -1, parent: -1, start: at, end: max(e.Time, at), errClass: eventClass(&f), layer: rows.LayerSDK, source: rows.SourceEvent})
+		if len(events)-i < maxEventTries {
+			out = append(out, try{node: -1, parent: -1, start: at, end: max(e.Time, at), errClass: eventClass(&f), layer: rows.LayerSDK, source: rows.SourceEvent})
+		}
 		wait, _ := f.positive(slotBackoff)
 		at = min(max(at, e.Time)+wait, n.end)
 	}
@@ -79,7 +87,9 @@ func markTries(n *node, events []*Event) []try {
 		if i == len(events)-1 {
 			class = ""
 		}
-		out = append(out, try{node: -1, parent: -1, start: from, end: max(to, from), errClass: class, layer: rows.LayerSDK, source: rows.SourceEvent})
+		if len(events)-i <= maxEventTries {
+			out = append(out, try{node: -1, parent: -1, start: from, end: max(to, from), errClass: class, layer: rows.LayerSDK, source: rows.SourceEvent})
+		}
 		from = max(to, from)
 	}
 	return out

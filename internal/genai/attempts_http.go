@@ -1,6 +1,7 @@
 package genai
 
 import (
+	"net"
 	"slices"
 	"strings"
 
@@ -14,7 +15,7 @@ import (
 // nothing. It returns none where the spans are several calls, some of them tried again:
 // which attempts are whose is not known then.
 func (a *analysis) httpTries(found []int32, caller *node) []int32 {
-	if found = a.dropHedges(found); len(found) < 2 {
+	if found = a.dropHedges(a.upToTheCall(found, caller)); len(found) < 2 {
 		return found
 	}
 	last := &a.nodes[found[len(found)-1]]
@@ -55,6 +56,30 @@ func (a *analysis) httpTries(found []int32, caller *node) []int32 {
 	}
 	slices.Reverse(out)
 	return append(out, found[len(found)-1])
+}
+
+// upToTheCall leaves out the requests after the last one to where the caller says that it
+// went: checks of the answer, and telemetry.
+func (a *analysis) upToTheCall(found []int32, caller *node) []int32 {
+	host := caller.host()
+	if host == "" {
+		return found
+	}
+	for k := len(found); k > 0; k-- {
+		if a.nodes[found[k-1]].host() == host {
+			return found[:k]
+		}
+	}
+	return found
+}
+
+// host is the name of the server that a span states, without its port.
+func (n *node) host() string {
+	address, _ := endpoint(n)
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host
+	}
+	return address
 }
 
 // overlap is how long an HTTP span may outlive the start of the next try: clients that

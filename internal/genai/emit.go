@@ -130,6 +130,8 @@ func (d *Dialects) withoutContent(key, value string) string {
 		host, path, _ := strings.Cut(rest, "/")
 		if i := strings.LastIndexByte(host, '@'); found && i >= 0 {
 			value = scheme + "://" + host[i+1:] + "/" + path
+		} else if !found && k.slot == slotServer {
+			value = value[strings.LastIndexByte(value, '@')+1:]
 		}
 	}
 	return value
@@ -153,6 +155,12 @@ func (a *analysis) incomplete(r int32) bool {
 // openRow is the snapshot of a trace whose root has not ended.
 func (a *analysis) openRow() *rows.OpenRequest {
 	first := &a.nodes[0]
+	for i := range a.nodes { // by start
+		if a.nodes[i].start >= OldestInstant {
+			first = &a.nodes[i]
+			break
+		}
+	}
 	row := &rows.OpenRequest{
 		Common: a.common(first), ObservedAt: a.t.Now, StartedAt: first.start,
 		Spans: uint32(len(a.nodes)), Operations: uint32(len(a.ops)),

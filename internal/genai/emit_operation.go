@@ -102,13 +102,21 @@ func (a *analysis) timeoutOf(t *try, o *op) *int64 {
 		}
 	}
 	last := &a.nodes[o.lastMember()]
-	if d, ok := last.f.timeout(); ok {
+	if d, ok := last.f.timeout(); ok && (len(o.members) == 1 || o.within(t, o.lastMember())) {
 		return a.num(d)
 	}
 	if d, ok := a.opt.timeout(last); ok {
 		return a.num(d)
 	}
 	return nil
+}
+
+// within says whether a try is the given span, or one of its tries.
+func (o *op) within(t *try, node int32) bool {
+	for t.parent >= 0 && t.node != node {
+		t = &o.tries[t.parent]
+	}
+	return t.node == node
 }
 
 // fillTimes sets user, agent and hidden time, and deadlines.

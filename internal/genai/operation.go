@@ -9,6 +9,7 @@ type op struct {
 	tries      []try
 	top        []int32 // outermost tries in order, as indices of tries
 	attempts   *uint32
+	marked     uint32 // tries that events tell of, also those that are only counted
 	leaves     *uint32
 	source     string
 	pieces     []piece // partition of start..end, before nested operations

@@ -69,10 +69,14 @@ type Span struct {
 	Events       []Event
 }
 
+// OldestInstant is the start of 2000 in Unix nanoseconds. An earlier start is a unit
+// mistaken or a clock never set; an open request is not as old as that.
+const OldestInstant int64 = 946_684_800_000_000_000
+
 // SpanName is what may be kept of a span's name: some HTTP instrumentations leave the
 // query of a URL in it, which can hold what people wrote.
 func SpanName(name string) string {
-	if path, query, found := strings.Cut(name, "?"); found && strings.Contains(query, "=") {
+	if path, query, found := strings.Cut(name, "?"); found && (strings.Contains(query, "=") || strings.Contains(path, "/")) {
 		return path
 	}
 	return name

@@ -99,6 +99,7 @@ func endpoint(n *node) (address, region string) {
 		host = u.Host
 	}
 	host, _, _ = strings.Cut(host, "/")
+	host = host[strings.LastIndexByte(host, '@')+1:] // credentials
 	if strings.Contains(host, ":") {
 		if h, p, err := net.SplitHostPort(host); err == nil {
 			host = h

@@ -117,6 +117,8 @@ func newAnalysis(t *Trace, opt *Options) *analysis {
 		from := len(arena)
 		n.f.list = arena[from:from:min(from+len(s.Attrs), total)]
 		n.f.read(a.set, s.Attrs, a.extra)
+		// Facts that are set later must not grow into those of the next span.
+		n.f.list = n.f.list[:len(n.f.list):len(n.f.list)]
 		arena = arena[:from+len(n.f.list)]
 		var v verdict
 		v, n.rule = a.set.classify(s, &n.f)
