@@ -164,6 +164,7 @@ func (c *Config) Validate() error {
 	if err != nil {
 		problems = append(problems, err)
 	}
+	statedBy := map[string]string{}
 	for _, l := range c.keyLists() {
 		if l.key != "attributes" && len(l.keys) > maxExtraKeys {
 			report("'%s' may name at most %d keys, names %d", l.key, maxExtraKeys, len(l.keys))
@@ -181,6 +182,13 @@ func (c *Config) Validate() error {
 				report("'%s[%d]' names %q a second time", l.key, i, k)
 			}
 			seen[k] = true
+			if l.key == "attributes" || l.key == "request_keys" {
+				continue // these copy a value and give it no meaning
+			}
+			if other := statedBy[k]; other != "" && other != l.key {
+				report("'%s[%d]' names %q, which '%s' names too: a key states one fact", l.key, i, k, other)
+			}
+			statedBy[k] = l.key
 		}
 	}
 	for i, k := range c.RequestKeys {

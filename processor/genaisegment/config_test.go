@@ -87,6 +87,14 @@ func TestEveryProblemIsReportedWithItsKey(t *testing.T) {
 	}
 }
 
+func TestAKeyStatesOneFact(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	cfg.Attributes, cfg.BudgetKeys, cfg.AgentTimeKeys = []string{"d_ms"}, []string{"d_ms"}, []string{"x_ms", "d_ms"}
+	require.EqualError(t, cfg.Validate(), `'agent_time_keys[1]' names "d_ms", which 'budget_keys' names too: a key states one fact`)
+	cfg.AgentTimeKeys = nil
+	require.NoError(t, cfg.Validate())
+}
+
 var fence = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
 func TestReadmeExamplesAreValid(t *testing.T) {
