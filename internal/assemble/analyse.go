@@ -125,7 +125,7 @@ func (b *Buffer[P]) changes(e *entry[P], traceID string, result *genai.Result, c
 // that are no longer true, and what stays known as sent. While the trace is open a missing
 // row may only be waiting for a further attempt, so then a key is taken back only if the
 // result says what became of it: the same row under another key, or an operation that is
-// now an attempt of another one. Every row of a fragment has revision 0, so a tombstone
+// now an attempt of another one, or the same call as one around it. Every row of a fragment has revision 0, so a tombstone
 // could not be told from the row it takes back, or would take back one of the whole trace.
 func (b *Buffer[P]) gone(e *entry[P], before map[rows.Key]uint64, present map[rows.Key]struct{}, result *genai.Result, complete bool) ([]rows.Row, []sentKey) {
 	var absent []rows.Key
@@ -171,6 +171,9 @@ func replacedBy(result *genai.Result, present map[rows.Key]struct{}) func(rows.K
 		if a.AttemptID != a.OperationID {
 			folded[a.AttemptID] = struct{}{}
 		}
+	}
+	for _, id := range result.Absorbed {
+		folded[id] = struct{}{}
 	}
 	return func(key rows.Key) bool {
 		if _, ok := moved[identity{key.Table, key.ID, key.Index}]; ok {

@@ -93,6 +93,9 @@ type Result struct {
 	Segments   []*rows.Segment
 	// Open are snapshots of requests whose root has not ended.
 	Open []*rows.OpenRequest
+	// Absorbed are the ids of spans that say the same call as a span around them, so that no
+	// operation has their id. They are listed for traces that are not complete.
+	Absorbed []string
 	// GenAI says whether the trace holds any GenAI span; without one there are no rows.
 	GenAI bool
 	// SkewedSpans counts spans outside their parents.

@@ -17,6 +17,13 @@ func Analyze(t Trace, opt Options) Result {
 	a.findRequests()
 	a.linkSiblings()
 	a.listInner()
+	if !t.Complete { // the whole of a complete trace is known by its rows
+		for i := range a.nodes {
+			if n := &a.nodes[i]; n.absorbed >= 0 && n.class.operation() {
+				res.Absorbed = append(res.Absorbed, n.SpanID)
+			}
+		}
+	}
 	a.buildOperations()
 	a.findFallbacks()
 	a.findWasted()

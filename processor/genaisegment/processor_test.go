@@ -160,6 +160,22 @@ func TestSpansWithoutIDsPass(t *testing.T) {
 	require.EqualValues(t, 2, r.ledger(t).withoutIDs)
 }
 
+// A framework's span that comes after the model span inside it makes them one call at once,
+// not only when the trace is complete.
+func TestAnAbsorbedOperationIsTakenBackWhileOpen(t *testing.T) {
+	r := newRig(t, nil)
+	b := newBuilder(1)
+	b.chat(3, 2, time.Second, 3*time.Second)
+	r.consume(t, b.td)
+	r.clock.Advance(15 * time.Second)
+	require.Len(t, pick[*rows.Operation](rowsOf(t, r.spans())), 1)
+	b = newBuilder(1)
+	b.chat(2, 1, time.Second, 14*time.Second)
+	r.consume(t, b.td)
+	r.clock.Advance(5 * time.Minute) // the agent goes on
+	require.Len(t, pick[*rows.Operation](rowsOf(t, r.spans())), 1)
+}
+
 func TestOpenRequestsRideOnCheckpointSpans(t *testing.T) {
 	r := newRig(t, nil)
 	b := newBuilder(1)
