@@ -6,15 +6,6 @@ import (
 	"driftline/detector/stats"
 )
 
-// levelRatio compares a quantile of a window with the baseline's, like p95Ratio.
-func levelRatio(h *stats.Hist, q, base float64) ratioTo {
-	c, err := stats.QuantileCI(h.Points(), q, 0.95)
-	if err != nil || base <= 0 {
-		return ratioTo{}
-	}
-	return ratioTo{c.Estimate / base, c.Lo / base, c.Hi / base, true}
-}
-
 // grown is how many times as many tokens an operation has as in the baseline; 1 where
 // either is unknown.
 func grown(now, base float64) float64 {

@@ -13,15 +13,14 @@ type ratioTo struct {
 	ok          bool
 }
 
-// p95Ratio compares P95 of a window with the baseline's, with the interval that
-// the window's size allows. The baseline, a median of many blocks, is taken as
-// known.
-func p95Ratio(h *stats.Hist, base float64) ratioTo {
-	q, err := stats.QuantileCI(h.Points(), 0.95, 0.95)
+// levelRatio compares a quantile of a window with the baseline's, with the interval that
+// the window's size allows. The baseline, a median of many blocks, is taken as known.
+func levelRatio(h *stats.Hist, q, base float64) ratioTo {
+	c, err := stats.QuantileCI(h.Points(), q, 0.95)
 	if err != nil || base <= 0 {
 		return ratioTo{}
 	}
-	return ratioTo{q.Estimate / base, q.Lo / base, q.Hi / base, true}
+	return ratioTo{c.Estimate / base, c.Lo / base, c.Hi / base, true}
 }
 
 // p of a ratio being no more than 1, from its interval on the log scale.
@@ -50,7 +49,7 @@ func JudgeSpread(w OperationWindow, b OperationBaseline, cfg SpreadConfig, minBl
 	}
 	band := cfg.MinBand * b.P95MS
 	p50, p95 := quantile(w.Inference.Hist, 0.5), quantile(w.Inference.Hist, 0.95)
-	level := p95Ratio(w.Inference.Hist, b.P95MS)
+	level := levelRatio(w.Inference.Hist, 0.95, b.P95MS)
 
 	bulkBase, tailBase := math.Max(b.SpreadMS, band), math.Max(b.TailMS, band)
 	sd, _ := w.Inference.Hist.RobustSD(stats.Linear)
@@ -131,7 +130,7 @@ func JudgeSurge(w OperationWindow, b OperationBaseline, cfg SurgeConfig, minBloc
 	if b.Blocks < minBlocks || b.P95MS <= 0 {
 		return v.with(NoBaseline, "learning")
 	}
-	r := p95Ratio(w.Inference.Hist, b.P95MS)
+	r := levelRatio(w.Inference.Hist, 0.95, b.P95MS)
 	p95 := r.est * b.P95MS
 	alarm, sum, since := sequential(w, b, cfg)
 	clipped, _ := stats.Wilson(min(w.AtCap+w.Censored, w.N), max(w.N, 1), 0.95)
