@@ -324,13 +324,10 @@ func (e *Engine) names() []string {
 	return out
 }
 
-var exampleOrder = map[string]store.ExampleOrder{RetryBimodality: store.ByHidden, DeadlineDrift: store.ByDrift, P95Spread: store.ByUserTime,
-	P95Surge: store.ByUserTime, GenerationSlowdown: store.ByUserTime, TTFTShift: store.ByUserTime, Alert504: store.By504}
-
 // examples finds traces for a verdict that will change its alert. An alert without
 // examples is better than none, so an error is only logged.
 func (e *Engine) examples(ctx context.Context, v Verdict) []string {
-	order, ok := exampleOrder[v.Detection]
+	order, ok := exampleOrder(v.Detection)
 	t := e.book.Tracks[Fingerprint(v.Detection, v.Slice)]
 	if !ok || t != nil && t.Alert.State == Firing && (t.Alert.Severity == v.Severity || v.Severity != Critical) {
 		return nil

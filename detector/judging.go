@@ -83,10 +83,7 @@ func (e *Engine) judge(ctx context.Context, w time.Time) ([]Verdict, error) {
 	nameTTFTCauses(out)
 	reqSlices := e.bound(ctx, settled(sortedSlices(reqsLong)), func(s Slice) uint64 { return reqsLong[s].N })
 	for _, s := range reqSlices {
-		b, rules := e.baselines.Request(s), e.cfg.For(s)
-		out = append(out,
-			enough(func(w *RequestWindow) Verdict { return JudgeRetryRequests(*w, b, rules.Retry) }, reqs[s], reqsLong[s]),
-			enough(func(w *RequestWindow) Verdict { return JudgeDrift(*w, b, rules.Drift) }, reqs[s], reqsLong[s]))
+		out = append(out, e.judgeRequests(reqs[s], reqsLong[s])...)
 	}
 	gateway := gatewayMinutes(reqCells, opCells)
 	for _, s := range sortedSlices(gateway) {
@@ -111,15 +108,22 @@ func (e *Engine) judge(ctx context.Context, w time.Time) ([]Verdict, error) {
 
 func (e *Engine) judgeOperation(short, long *OperationWindow) []Verdict {
 	b, rules := e.baselines.Operation(short.Slice), e.cfg.For(short.Slice)
-	out := []Verdict{
-		enough(func(w *OperationWindow) Verdict { return JudgeRetry(*w, b, rules.Retry) }, short, long),
-		enough(func(w *OperationWindow) Verdict { return JudgeSpread(*w, b, rules.Spread, e.cfg.MinBlocks) }, short, long),
-		enough(func(w *OperationWindow) Verdict { return JudgeSurge(*w, b, rules.Surge, e.cfg.MinBlocks) }, short, long),
+	model := modelKind(short.Kind)
+	out := make([]Verdict, 0, len(operationDetections))
+	for i := range operationDetections {
+		if d := &operationDetections[i]; model || !d.models {
+			out = append(out, enough(func(w *OperationWindow) Verdict { return d.judge(w, b, rules, &e.cfg) }, short, long))
+		}
 	}
-	if modelKind(short.Kind) {
-		out = append(out,
-			enough(func(w *OperationWindow) Verdict { return JudgeGeneration(*w, b, rules.Generation, e.cfg.MinBlocks) }, short, long),
-			enough(func(w *OperationWindow) Verdict { return JudgeTTFT(*w, b, rules.TTFT, e.cfg.MinBlocks) }, short, long))
+	return out
+}
+
+func (e *Engine) judgeRequests(short, long *RequestWindow) []Verdict {
+	b, rules := e.baselines.Request(short.Slice), e.cfg.For(short.Slice)
+	out := make([]Verdict, 0, len(requestDetections))
+	for i := range requestDetections {
+		d := &requestDetections[i]
+		out = append(out, enough(func(w *RequestWindow) Verdict { return d.judge(w, b, rules, &e.cfg) }, short, long))
 	}
 	return out
 }

@@ -1,0 +1,68 @@
+package detector
+
+import "driftline/detector/store"
+
+// operationDetection is a detection judged per slice of operations.
+type operationDetection struct {
+	name string
+	// examples says which traces show it best.
+	examples store.ExampleOrder
+	// models says that it is judged for calls of models alone.
+	models bool
+	judge  func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict
+}
+
+// requestDetection is a detection judged per agent, over its requests.
+type requestDetection struct {
+	name     string
+	examples store.ExampleOrder
+	judge    func(w *RequestWindow, b RequestBaseline, r *Rules, cfg *Config) Verdict
+}
+
+// A new detection is a row of one of these tables, in the order of docs/detections.md.
+// Each is judged on the short window, or on the long one where that has too few samples.
+var (
+	operationDetections = []operationDetection{
+		{RetryBimodality, store.ByHidden, false, func(w *OperationWindow, b OperationBaseline, r *Rules, _ *Config) Verdict {
+			return JudgeRetry(*w, b, r.Retry)
+		}},
+		{P95Spread, store.ByUserTime, false, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
+			return JudgeSpread(*w, b, r.Spread, cfg.MinBlocks)
+		}},
+		{P95Surge, store.ByUserTime, false, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
+			return JudgeSurge(*w, b, r.Surge, cfg.MinBlocks)
+		}},
+		{GenerationSlowdown, store.ByUserTime, true, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
+			return JudgeGeneration(*w, b, r.Generation, cfg.MinBlocks)
+		}},
+		{TTFTShift, store.ByUserTime, true, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
+			return JudgeTTFT(*w, b, r.TTFT, cfg.MinBlocks)
+		}},
+	}
+	requestDetections = []requestDetection{
+		{RetryBimodality, store.ByHidden, func(w *RequestWindow, b RequestBaseline, r *Rules, _ *Config) Verdict {
+			return JudgeRetryRequests(*w, b, r.Retry)
+		}},
+		{DeadlineDrift, store.ByDrift, func(w *RequestWindow, b RequestBaseline, r *Rules, _ *Config) Verdict {
+			return JudgeDrift(*w, b, r.Drift)
+		}},
+	}
+)
+
+// exampleOrder says which traces show a detection best; not ok for one without examples.
+func exampleOrder(detection string) (order store.ExampleOrder, ok bool) {
+	if detection == Alert504 {
+		return store.By504, true
+	}
+	for i := range operationDetections {
+		if d := &operationDetections[i]; d.name == detection {
+			return d.examples, true
+		}
+	}
+	for i := range requestDetections {
+		if d := &requestDetections[i]; d.name == detection {
+			return d.examples, true
+		}
+	}
+	return 0, false
+}
