@@ -12,6 +12,7 @@ import (
 
 	"driftline/detector"
 	"driftline/detector/dettest"
+	"driftline/detector/memory"
 	"driftline/detector/rollup"
 	"driftline/detector/store"
 	"driftline/internal/clock"
@@ -130,7 +131,7 @@ func TestIncidentOnTheRealEngine(t *testing.T) {
 
 // failing breaks reads on demand.
 type failing struct {
-	*memStore
+	*memory.Store
 	err error
 }
 
@@ -138,21 +139,21 @@ func (f *failing) Run(ctx context.Context, now time.Time) (rollup.Stats, error) 
 	if f.err != nil {
 		return rollup.Stats{}, f.err
 	}
-	return f.memStore.Run(ctx, now)
+	return f.Store.Run(ctx, now)
 }
 
 func (f *failing) OperationCells(ctx context.Context, from, to time.Time) ([]store.OperationCell, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
-	return f.memStore.OperationCells(ctx, from, to)
+	return f.Store.OperationCells(ctx, from, to)
 }
 
 // C62: a store away for 40 s is no alert; for 10 minutes it is one.
 func TestBlindnessIsItsOwnAlert(t *testing.T) {
 	ctx := context.Background()
 	start := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
-	st, sink := &failing{memStore: newMemStore()}, &collect{name: "sink"}
+	st, sink := &failing{Store: memory.New()}, &collect{name: "sink"}
 	e, err := detector.New(detector.DefaultConfig(), st, st, []detector.Notifier{sink}, clock.NewManual(start))
 	require.NoError(t, err)
 	at := start
@@ -181,7 +182,7 @@ func TestBlindnessIsItsOwnAlert(t *testing.T) {
 	}
 	require.Len(t, sink.news(), 2)
 	require.Equal(t, detector.Resolved, sink.news()[1].State)
-	require.NotEmpty(t, st.alerts, "what could not be stored is stored later")
+	require.NotEmpty(t, st.Alerts(), "what could not be stored is stored later")
 }
 
 // A service that falls silent is a pipeline alert, and other alerts stay.
@@ -189,7 +190,7 @@ func TestSilenceOfAService(t *testing.T) {
 	g := seeded(t)
 	ctx := context.Background()
 	start := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
-	st, sink := newMemStore(), &collect{name: "sink"}
+	st, sink := memory.New(), &collect{name: "sink"}
 	e, err := detector.New(detector.DefaultConfig(), st, st, []detector.Notifier{sink}, clock.NewManual(start))
 	require.NoError(t, err)
 	const quiet = 100
@@ -197,9 +198,9 @@ func TestSilenceOfAService(t *testing.T) {
 		now := start.Add(time.Duration(m) * time.Minute)
 		switch {
 		case m < quiet:
-			st.add(g.minute(now, healthy))
+			g.into(st, now, healthy)
 		case m < quiet+5:
-			st.add(g.minute(now, incident(m-quiet)))
+			g.into(st, now, incident(m-quiet))
 		}
 		if m < 80 {
 			continue

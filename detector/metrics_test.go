@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"driftline/detector"
+	"driftline/detector/memory"
 	"driftline/internal/clock"
 )
 
@@ -31,9 +32,9 @@ func TestMetricsAndRun(t *testing.T) {
 	g := seeded(t)
 	start := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 	clk := &announced{Manual: clock.NewManual(start.Add(20 * time.Minute)), registered: make(chan struct{})}
-	st := newMemStore()
+	st := memory.New()
 	for m := range 20 {
-		st.add(g.minute(start.Add(time.Duration(m)*time.Minute), healthy))
+		g.into(st, start.Add(time.Duration(m)*time.Minute), healthy)
 	}
 	e, err := detector.New(detector.DefaultConfig(), st, st, nil, clk, detector.WithMeter(meter))
 	require.NoError(t, err)
@@ -68,7 +69,7 @@ func TestMetricsAndRun(t *testing.T) {
 func TestQuietSliceHasABaseline(t *testing.T) {
 	g := seeded(t)
 	start := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
-	st := newMemStore()
+	st := memory.New()
 	e, err := detector.New(detector.DefaultConfig(), st, st, nil, clock.NewManual(start))
 	require.NoError(t, err)
 	levels := map[detector.Level]int{}
@@ -76,7 +77,7 @@ func TestQuietSliceHasABaseline(t *testing.T) {
 		now := start.Add(time.Duration(m) * time.Minute)
 		reqs, ops := g.minute(now, healthy)
 		if m%2 == 0 {
-			st.add(reqs[:1], ops[:2*reqs[0].Steps])
+			put(st, reqs[:1], ops[:2*reqs[0].Steps])
 		}
 		if m%60 != 59 {
 			continue

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"driftline/detector"
+	"driftline/detector/memory"
 	"driftline/internal/clock"
 )
 
@@ -46,7 +47,7 @@ func TestReconfigureKeepsAlerts(t *testing.T) {
 	g := seeded(t)
 	ctx := context.Background()
 	start := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
-	st, sink := newMemStore(), &collect{name: "sink"}
+	st, sink := memory.New(), &collect{name: "sink"}
 	cfg := detector.DefaultConfig()
 	off := cfg.Rules
 	off.Shadow = map[string]bool{detector.RetryBimodality: true, detector.DeadlineDrift: true, detector.P95Spread: true, detector.P95Surge: true, detector.PipelineHealth: true}
@@ -59,9 +60,9 @@ func TestReconfigureKeepsAlerts(t *testing.T) {
 	for m := range quiet + 24 {
 		now := start.Add(time.Duration(m) * time.Minute)
 		if m < quiet {
-			st.add(g.minute(now, healthy))
+			g.into(st, now, healthy)
 		} else {
-			st.add(g.minute(now, incident(m-quiet)))
+			g.into(st, now, incident(m-quiet))
 		}
 		if m < 80 {
 			continue
@@ -97,7 +98,7 @@ func TestReconfigureKeepsAlerts(t *testing.T) {
 func TestReconfigureTheInterval(t *testing.T) {
 	start := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 	clk := &announced{Manual: clock.NewManual(start), registered: make(chan struct{})}
-	st := newMemStore()
+	st := memory.New()
 	e, err := detector.New(detector.DefaultConfig(), st, st, nil, clk)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())

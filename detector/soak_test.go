@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"driftline/detector"
+	"driftline/detector/memory"
 	"driftline/internal/clock"
 )
 
@@ -26,20 +27,20 @@ func seeded(t *testing.T) *traffic {
 }
 
 // play runs minutes of traffic through an engine over a memory store.
-func play(t *testing.T, g *traffic, minutes int, at func(minute int) conditions) (*memStore, *collect, []detector.Alert) {
+func play(t *testing.T, g *traffic, minutes int, at func(minute int) conditions) (*memory.Store, *collect, []detector.Alert) {
 	t.Helper()
 	start := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
-	st, sink := newMemStore(), &collect{name: "sink"}
+	st, sink := memory.New(), &collect{name: "sink"}
 	e, err := detector.New(detector.DefaultConfig(), st, st, []detector.Notifier{sink}, clock.NewManual(start))
 	require.NoError(t, err)
 	var changes []detector.Alert
 	for m := range minutes {
 		now := start.Add(time.Duration(m) * time.Minute)
-		st.add(g.minute(now, at(m)))
+		g.into(st, now, at(m))
 		if m < 60 {
 			continue
 		}
-		st.forget(now.Add(-26 * time.Hour))
+		st.Forget(now.Add(-26 * time.Hour))
 		r, err := e.Evaluate(context.Background(), now.Add(time.Minute+35*time.Second))
 		require.NoError(t, err)
 		for _, c := range r.Changes {

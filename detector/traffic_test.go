@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"driftline/detector/memory"
 	"driftline/internal/rows"
 )
 
@@ -116,4 +117,10 @@ func (g *traffic) minute(at time.Time, c conditions) (reqs []*rows.Request, ops 
 		reqs = append(reqs, r)
 	}
 	return reqs, ops
+}
+
+// into makes a minute's rows and stores them.
+func (g *traffic) into(s *memory.Store, at time.Time, c conditions) {
+	reqs, ops := g.minute(at, c)
+	put(s, reqs, ops)
 }
