@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"strings"
 	"time"
@@ -56,6 +57,10 @@ type Alert struct {
 	// Resend says that nothing changed: the alert is repeated before EndsAt. Receivers
 	// that do not expire alerts ignore it.
 	Resend bool `json:"-"`
+	// Muted is why a firing alert is kept and not sent: inhibited or maintenance, empty
+	// if it is sent. MutedBy says by what, in words.
+	Muted   string `json:"muted,omitempty"`
+	MutedBy string `json:"muted_by,omitempty"`
 }
 
 // Key is the idempotency key of a notification: an alert may be sent more than
@@ -196,6 +201,10 @@ func (a Alert) row(version uint64) (store.AlertRow, error) {
 	r := store.AlertRow{Fingerprint: a.Fingerprint, Transition: a.Transition, At: a.At, Detection: a.Detection, State: a.State, Severity: a.Severity, Shadow: a.Shadow,
 		Slice: a.Slice, StartedAt: a.StartsAt, Value: a.Value, Threshold: a.Threshold, Baseline: a.Baseline, Unit: a.Unit, Window: a.Window, Samples: a.Samples,
 		Labels: a.Labels, Annotations: a.Annotations, Evidence: string(evidence), Version: version}
+	if a.Muted != "" {
+		r.Annotations = maps.Clone(a.Annotations)
+		r.Annotations["muted"] = a.Muted + " by " + a.MutedBy
+	}
 	if !a.FiredAt.IsZero() {
 		at := a.FiredAt
 		r.FiredAt = &at

@@ -159,6 +159,7 @@ type scope struct{ Service, Agent string }
 // blocks' content and the incidents alone, not on when they were loaded.
 type Baselines struct {
 	cfg       Config
+	planned   plan
 	ops       map[Slice]map[int64]*opBlock
 	reqs      map[Slice]map[int64]*reqBlock
 	loaded    map[int64]bool
@@ -170,8 +171,15 @@ type Baselines struct {
 // NewBaselines returns an empty set.
 func NewBaselines(cfg Config) *Baselines {
 	b := &Baselines{cfg: cfg, ops: map[Slice]map[int64]*opBlock{}, reqs: map[Slice]map[int64]*reqBlock{}, loaded: map[int64]bool{}}
-	b.changed()
+	b.reconfigure(cfg)
 	return b
+}
+
+// reconfigure takes other settings that leave the blocks as they are.
+func (b *Baselines) reconfigure(cfg Config) {
+	b.cfg = cfg
+	b.planned, _ = cfg.planned() // mistakes were reported by Validate
+	b.changed()
 }
 
 func (b *Baselines) changed() {
@@ -297,7 +305,7 @@ func (b *Baselines) SetIncidents(incidents map[scope][]Interval) {
 	b.incidents = incidents
 }
 
-// clean says whether a block is free of incidents. An incident counts for at most
+// clean says whether a block is free of incidents and planned maintenance. An incident counts for at most
 // MaxExclusion: a level that lasts longer becomes the new normal.
 func (b *Baselines) clean(s Slice, at int64) bool {
 	from := time.Unix(at, 0).UTC()
@@ -311,7 +319,7 @@ func (b *Baselines) clean(s Slice, at int64) bool {
 			return false
 		}
 	}
-	return true
+	return b.planned.over(s, from, to) == nil
 }
 
 // usable lists the clean blocks of a slice that lie before the long window.

@@ -76,6 +76,8 @@ type Config struct {
 
 	// Rules are the detections' own settings where no override matches.
 	Rules `yaml:",inline"`
+	// Maintenance is planned: alerts of the time are kept and not sent.
+	Maintenance []Maintenance `yaml:"maintenance"`
 	// Overrides are rules for some slices; the first that matches a slice is used.
 	Overrides []Override `yaml:"-"`
 
@@ -126,7 +128,8 @@ func (c Config) Validate() error {
 	check(minute(c.NoDataGrace), "no_data_grace %v: want whole minutes", c.NoDataGrace)
 	check(c.NoDataGrace <= c.LongWindow, "no_data_grace %v: want no more than long_window %v", c.NoDataGrace, c.LongWindow)
 	check(c.MaxSlices >= 1, "max_slices %d: want 1 or more", c.MaxSlices)
-	errs = append(errs, c.Rules.problems("")...)
+	_, err := c.planned()
+	errs = append(append(errs, err), c.Rules.problems("")...)
 	for i, o := range c.Overrides {
 		at := fmt.Sprintf("overrides[%d].", i)
 		if o.Match == (Match{}) {

@@ -49,6 +49,8 @@ type Engine struct {
 	clock     clock.Clock
 	log       *slog.Logger
 	metrics   *metrics
+	// planned is the maintenance of cfg.
+	planned plan
 
 	mu        sync.Mutex
 	book      *book
@@ -106,6 +108,7 @@ func New(cfg Config, st Store, roller Roller, notifiers []Notifier, clk clock.Cl
 			return nil, err
 		}
 	}
+	e.planned = e.planOf(cfg)
 	return e, nil
 }
 
@@ -154,11 +157,11 @@ func (e *Engine) Reconfigure(cfg Config) error {
 	old := e.cfg
 	cfg.EvidenceURL, cfg.RunbookPages = old.EvidenceURL, old.RunbookPages
 	e.cfg = cfg
+	e.planned = e.planOf(cfg)
 	if cfg.BaselineWindow != old.BaselineWindow || cfg.BlockLength != old.BlockLength {
 		e.baselines = NewBaselines(cfg) // its blocks are read again in the next round
 	} else {
-		e.baselines.cfg = cfg
-		e.baselines.changed()
+		e.baselines.reconfigure(cfg)
 	}
 	if e.book != nil {
 		e.baselines.SetIncidents(e.book.excluded())
@@ -173,17 +176,34 @@ func (e *Engine) Reconfigure(cfg Config) error {
 	return nil
 }
 
+func (e *Engine) planOf(cfg Config) plan {
+	p, err := cfg.planned()
+	if err != nil {
+		e.log.Error("planned maintenance is not readable", "error", err)
+	}
+	return p
+}
+
 // unmute sends what fires in shadow and is no longer to be there. What was sent goes on
 // being sent until it resolves: receivers must hear of that.
 func (e *Engine) unmute() {
-	now := e.clock.Now()
 	for _, fp := range e.book.fingerprints() {
 		t := e.book.Tracks[fp]
 		if a := &t.Alert; a.State == Firing && a.Shadow && a.Detection != Alert504 && !e.cfg.For(a.Slice).Shadow[a.Detection] {
 			a.Shadow = false
-			e.book.post(e.ends(*a, now), e.names())
 		}
 	}
+	e.book.mark(e.planned)
+	e.post(e.clock.Now())
+}
+
+// post puts what receivers are to be told into the outbox.
+func (e *Engine) post(now time.Time) (posted int) {
+	for _, a := range e.book.due(now) {
+		e.book.post(e.ends(*a, now), e.names())
+		posted++
+	}
+	return posted
 }
 
 // Round is what one evaluation found.
@@ -231,7 +251,7 @@ func (e *Engine) Evaluate(ctx context.Context, now time.Time) (Round, error) {
 
 func (e *Engine) evaluate(ctx context.Context, now time.Time) (Round, error) {
 	var round Round
-	if err := e.load(ctx); err != nil {
+	if err := e.load(ctx, now); err != nil {
 		return round, err
 	}
 	st, err := e.roller.Run(ctx, now)
@@ -277,6 +297,8 @@ func (e *Engine) evaluate(ctx context.Context, now time.Time) (Round, error) {
 func (e *Engine) live(ctx context.Context, now time.Time, verdicts []Verdict, round *Round) bool {
 	var changes []*Alert
 	dirty := false
+	verdicts, muted := e.book.audible(e.cfg, verdicts)
+	e.metrics.mutedBy(ctx, mutedPipeline, muted)
 	for _, v := range verdicts {
 		if v.Level == Breach {
 			v.Evidence.TraceIDs = e.examples(ctx, v)
@@ -289,21 +311,40 @@ func (e *Engine) live(ctx context.Context, now time.Time, verdicts []Verdict, ro
 	}
 	expired, d := e.book.expire(e.cfg, now)
 	dirty = dirty || d
+	marked := e.book.mark(e.planned)
 	for _, c := range append(changes, expired...) {
-		round.Changes = append(round.Changes, *c)
-		e.book.post(e.ends(*c, now), e.names())
-		row, err := c.row(0)
-		if err != nil {
-			e.log.Error("an alert cannot be stored", "alert", c.Key(), "error", err)
-			continue
+		if t := e.book.Tracks[c.Fingerprint]; t != nil && t.Alert.Transition == c.Transition {
+			c.Muted, c.MutedBy = t.Alert.Muted, t.Alert.MutedBy
 		}
-		e.unsaved = append(e.unsaved, row)
+		round.Changes = append(round.Changes, *c)
+		e.keep(c)
 		e.log.Info("alert "+c.State, "alert", c.Key(), "detection", c.Detection, "slice", c.Slice.String(), "service", c.Slice.Service, "severity", c.Severity, "shadow", c.Shadow)
+	}
+	for _, c := range marked {
+		e.keep(c)
+		if c.Muted != "" {
+			e.metrics.mutedBy(ctx, c.Muted, 1)
+			e.log.Info("alert kept and not sent", "alert", c.Key(), "detection", c.Detection, "reason", c.Muted, "by", c.MutedBy)
+		}
+		dirty = true
+	}
+	if e.post(now) > 0 {
+		dirty = true
 	}
 	if dirty {
 		e.baselines.SetIncidents(e.book.excluded())
 	}
 	return dirty
+}
+
+// keep has an alert's present state stored at the end of the round.
+func (e *Engine) keep(a *Alert) {
+	row, err := a.row(0)
+	if err != nil {
+		e.log.Error("an alert cannot be stored", "alert", a.Key(), "error", err)
+		return
+	}
+	e.unsaved = append(e.unsaved, row)
 }
 
 // ends sets when receivers may forget an alert.
@@ -345,7 +386,7 @@ func (e *Engine) examples(ctx context.Context, v Verdict) []string {
 }
 
 // load reads the stored book before the first round.
-func (e *Engine) load(ctx context.Context) error {
+func (e *Engine) load(ctx context.Context, now time.Time) error {
 	if e.book != nil {
 		return nil
 	}
@@ -362,6 +403,7 @@ func (e *Engine) load(ctx context.Context) error {
 			b.Tracks = map[string]*track{}
 		}
 	}
+	b.wake(e.cfg, now)
 	e.book = b
 	e.baselines.SetIncidents(b.excluded())
 	return nil

@@ -25,6 +25,14 @@ type track struct {
 	// LastJudged is when there last was enough traffic to say anything.
 	LastJudged time.Time `json:"last_judged"`
 	LastSent   time.Time `json:"last_sent"`
+	// Told is the last transition that went to the outbox, 0 if receivers know nothing of
+	// the alert since it began.
+	Told uint32 `json:"told,omitempty"`
+	// Seen is the window last judged.
+	Seen Interval `json:"seen"`
+	// stale holds repeats back until then or until a verdict says that the alert goes on:
+	// receivers let it lapse while no detector ran, and it may be over.
+	stale time.Time
 }
 
 // incident is a stretch that stays out of the baseline of an agent's slices.
@@ -65,6 +73,9 @@ func (c Config) votesNeeded(detection string) (m, n int) {
 func (b *book) observe(cfg Config, v Verdict, now time.Time) (change *Alert, dirty bool) {
 	fp := Fingerprint(v.Detection, v.Slice)
 	t := b.Tracks[fp]
+	if t != nil && v.Level != Quiet {
+		t.stale = time.Time{}
+	}
 	if t == nil || (t.Alert.State != Pending && t.Alert.State != Firing) {
 		if v.Level != Breach {
 			return nil, false
@@ -78,7 +89,7 @@ func (b *book) observe(cfg Config, v Verdict, now time.Time) (change *Alert, dir
 	if v.Level == Insufficient || v.Level == NoBaseline {
 		return nil, false // silence is not recovery
 	}
-	t.LastJudged = now
+	t.LastJudged, t.Seen = now, Interval{v.From, v.To}
 	_, n := cfg.votesNeeded(v.Detection)
 	t.vote(v, n)
 	switch v.Level {
@@ -124,7 +135,8 @@ func (t *track) breaches() int {
 }
 
 func (b *book) begin(cfg Config, t *track, v Verdict, now time.Time) *Alert {
-	t.Votes, t.Quiet, t.LastJudged, t.LastSent = nil, 0, now, time.Time{}
+	t.Votes, t.Quiet, t.LastJudged, t.LastSent, t.Told, t.Seen = nil, 0, now, time.Time{}, 0, Interval{v.From, v.To}
+	t.Alert.Muted, t.Alert.MutedBy = "", ""
 	t.Alert.State, t.Alert.StartsAt, t.Alert.FiredAt, t.Alert.ResolvedAt = Pending, v.From, time.Time{}, time.Time{}
 	t.set(cfg, v, now)
 	b.Incidents = append(b.Incidents, incident{t.Alert.Fingerprint, v.Slice.Service, v.Slice.Agent, Interval{From: v.From}})
@@ -240,7 +252,7 @@ func (b *book) excluded() map[scope][]Interval {
 
 // post puts a change into the outbox of the named notifiers.
 func (b *book) post(a Alert, to []string) {
-	if a.Shadow || a.State == Pending || a.FiredAt.IsZero() || len(to) == 0 {
+	if len(to) == 0 {
 		return
 	}
 	b.Outbox = append(b.Outbox, outboxItem{Alert: a, To: slices.Clone(to)})

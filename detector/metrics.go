@@ -23,10 +23,11 @@ type metrics struct {
 	backfill      metric.Float64Gauge
 	dropped       metric.Int64Counter
 	outbox        metric.Int64Gauge
+	muted         metric.Int64Counter
 }
 
 func newMetrics(m metric.Meter) (*metrics, error) {
-	var errs [13]error
+	var errs [14]error
 	out := &metrics{}
 	out.evaluations, errs[0] = m.Int64Counter("driftline.detector.evaluations", metric.WithUnit("{evaluation}"), metric.WithDescription("Rounds, by result."))
 	out.duration, errs[1] = m.Float64Histogram("driftline.detector.evaluation.duration", metric.WithUnit("s"), metric.WithDescription("How long a round took."))
@@ -41,6 +42,7 @@ func newMetrics(m metric.Meter) (*metrics, error) {
 	out.outbox, errs[10] = m.Int64Gauge("driftline.detector.outbox", metric.WithUnit("{notification}"), metric.WithDescription("Notifications that a notifier has not taken yet."))
 	out.clockJumps, errs[11] = m.Int64Counter("driftline.detector.rollup.clock_jumps", metric.WithUnit("{jump}"), metric.WithDescription("Times that ClickHouse's clock was found before what it had stored."))
 	out.backfill, errs[12] = m.Float64Gauge("driftline.detector.rollup.backfill_left", metric.WithUnit("s"), metric.WithDescription("How much of the past is left to fill in rollups that came with an upgrade."))
+	out.muted, errs[13] = m.Int64Counter("driftline.detector.muted", metric.WithUnit("{finding}"), metric.WithDescription("Findings kept back, by reason: alerts not sent because they are inhibited or fall into planned maintenance, and verdicts about services whose data does not come."))
 	return out, errors.Join(errs[:]...)
 }
 
@@ -65,7 +67,10 @@ func (m *metrics) judged(ctx context.Context, vs []Verdict) {
 }
 
 func (m *metrics) state(ctx context.Context, b *book) {
-	counts := map[string]int64{RetryBimodality: 0, DeadlineDrift: 0, P95Spread: 0, P95Surge: 0, Alert504: 0, PipelineHealth: 0}
+	counts := map[string]int64{Alert504: 0}
+	for _, d := range shadowable {
+		counts[d] = 0
+	}
 	for _, t := range b.Tracks {
 		if t.Alert.State == Firing {
 			counts[t.Alert.Detection]++
@@ -75,6 +80,12 @@ func (m *metrics) state(ctx context.Context, b *book) {
 		m.firing.Record(ctx, n, metric.WithAttributes(attribute.String("detection", d)))
 	}
 	m.outbox.Record(ctx, int64(len(b.Outbox)))
+}
+
+func (m *metrics) mutedBy(ctx context.Context, reason string, n int) {
+	if n > 0 {
+		m.muted.Add(ctx, int64(n), metric.WithAttributes(attribute.String("reason", reason)))
+	}
 }
 
 func (m *metrics) sent(ctx context.Context, notifier string, n int, err error) {

@@ -56,26 +56,14 @@ func (e *Engine) notify(ctx context.Context, now time.Time) error {
 	return errors.Join(errs...)
 }
 
-// resend repeats firing alerts, so that receivers which expire alerts keep them. A
-// failed repeat is not kept: the next one is due soon and says the same.
+// resend repeats alerts. A failed repeat is not kept: the next one is due soon and says
+// the same.
 func (e *Engine) resend(ctx context.Context, now time.Time) error {
 	var due []Alert
-	for _, fp := range e.book.fingerprints() {
-		t := e.book.Tracks[fp]
-		if t.Alert.State != Firing || t.Alert.Shadow {
-			continue
-		}
-		if t.LastSent.IsZero() { // its first notification went through the outbox
-			t.LastSent = now
-			continue
-		}
-		if now.Sub(t.LastSent) < e.cfg.ResendEvery {
-			continue
-		}
-		t.LastSent = now
-		a := e.ends(t.Alert, now)
-		a.Resend = true
-		due = append(due, a)
+	for _, a := range e.book.repeats(e.cfg, now) {
+		r := e.ends(*a, now)
+		r.Resend = true
+		due = append(due, r)
 	}
 	if len(due) == 0 {
 		return nil

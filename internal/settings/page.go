@@ -15,7 +15,7 @@ import (
 
 const intro = `# Settings of detection
 
-This page is generated from the comments and defaults in ` + "`detector/config.go` and `detector/rules.go`" + `; change those and run ` + "`go generate ./internal/settings`" + `.
+This page is generated from the comments and defaults in ` + "`detector/config.go`, `detector/rules.go` and `detector/maintenance.go`" + `; change those and run ` + "`go generate ./internal/settings`" + `.
 
 ` + "`detectd serve`, `detectd standalone` and `detectd check`" + ` read detection's settings from the YAML file given with ` + "`--config`" + `. What the file does not set keeps its default, and flags go before the file.
 ` + "`detectd check --config detectd.yaml`" + ` says everything that is wrong with a file, or prints every setting with its value.
@@ -38,7 +38,15 @@ Ratios and rises are factors: 3 is "three times", an increase by 200 %%. Shares 
 | ` + "`shadow`" + ` | detections that are stored and shown and never sent, such as ` + "`[p95_surge]`" + `; ` + "`--shadow`" + ` adds to them |
 | ` + "`overrides`" + ` | a list of settings for some slices. Each item names at least one of the keys below and then only what differs from the rest of the file, in the sections of the detections or as ` + "`shadow`" + `. **The first item that matches a slice is the only one used for it.** |
 
-What an override matches (a trailing ` + "`*`" + ` matches every value that begins so):
+## ` + "`maintenance`" + `
+
+A list of stretches of time, once or each week. Alerts that fire in one are kept, shown and counted and not sent; those that still fire after its end are sent then. Its time stays out of the baseline. A stretch may be narrowed by
+the keys an override matches by; without any it is for everything, driftline's own alerts included.
+
+| key | meaning |
+| --- | --- |
+%s
+What an override or a maintenance matches (a trailing ` + "`*`" + ` matches every value that begins so):
 
 | key | matches |
 | --- | --- |
@@ -56,11 +64,19 @@ overrides:
       ratio: 6
   - service: nightly-batch
     shadow: [retry_bimodality, deadline_drift, p95_spread, p95_surge]
+maintenance:
+  - service: billing-*
+    weekly: Sat,Sun 22:00-02:00
+    zone: Europe/Berlin
+    reason: database backup
+  - from: 2026-03-07T22:00:00Z
+    to: 2026-03-08T02:00:00Z
+    reason: move to the new cluster
 `
 
 // Page renders docs/configuration.md from the detector's sources in dir.
 func Page(dir string) (string, error) {
-	comments, err := commentsOf(dir+"/config.go", dir+"/rules.go")
+	comments, err := commentsOf(dir+"/config.go", dir+"/rules.go", dir+"/maintenance.go")
 	if err != nil {
 		return "", err
 	}
@@ -73,7 +89,7 @@ func Page(dir string) (string, error) {
 			fmt.Fprintf(&sections, "\n## `%s`\n\n| key | default | meaning |\n| --- | --- | --- |\n%s", key, table(rules.Field(i), comments, true))
 		}
 	}
-	return fmt.Sprintf(intro, Example, table(reflect.ValueOf(cfg), comments, true), table(reflect.ValueOf(detector.Match{}), comments, false)) + sections.String(), nil
+	return fmt.Sprintf(intro, Example, table(reflect.ValueOf(cfg), comments, true), table(reflect.ValueOf(detector.Maintenance{}), comments, false), table(reflect.ValueOf(detector.Match{}), comments, false)) + sections.String(), nil
 }
 
 func keyOf(f reflect.StructField) string {
@@ -89,7 +105,7 @@ func table(v reflect.Value, comments map[string]string, defaults bool) string {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
 		key := keyOf(f)
-		if key == "" || f.Type.Kind() == reflect.Struct {
+		if key == "" || f.Type.Kind() == reflect.Struct || f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct {
 			continue
 		}
 		fmt.Fprintf(&b, "| `%s` |", key)

@@ -56,6 +56,10 @@ func TestTheExampleOfTheDocs(t *testing.T) {
 		{Match: detector.Match{Service: "billing-*"}, Rules: billing},
 		{Match: detector.Match{Service: "nightly-batch"}, Rules: nightly},
 	}
+	want.Maintenance = []detector.Maintenance{
+		{Match: detector.Match{Service: "billing-*"}, Weekly: "Sat,Sun 22:00-02:00", Zone: "Europe/Berlin", Reason: "database backup"},
+		{From: "2026-03-07T22:00:00Z", To: "2026-03-08T02:00:00Z", Reason: "move to the new cluster"},
+	}
 	require.Equal(t, want, got)
 
 	text, err := Text(got)
