@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"driftline/detector/stats"
 	"driftline/detector/store"
 )
 
@@ -14,52 +15,53 @@ const maxMinutesPerRead = 30
 // cells keeps the minutes of the long window between rounds. A round reads the minutes
 // that are new and those that rows came late for, not all thirty again.
 type cells struct {
-	ops  map[int64][]store.OperationCell
-	reqs map[int64][]store.RequestCell
+	ops  recent[store.OperationCell]
+	reqs recent[store.RequestCell]
 }
 
 func newCells() cells {
-	return cells{ops: map[int64][]store.OperationCell{}, reqs: map[int64][]store.RequestCell{}}
+	return cells{
+		ops: recent[store.OperationCell]{
+			slice:   func(c *store.OperationCell) Slice { return c.Slice },
+			minute:  func(c *store.OperationCell) time.Time { return c.Minute },
+			fields:  operationFields,
+			count:   func(c *store.OperationCell) (n, status504 uint64) { return c.N - c.Late, c.Status504 },
+			latency: func(c *store.OperationCell) *stats.Hist { return c.Inference.Hist },
+			loaded:  map[int64]bool{}, bySlice: map[Slice]*series{},
+		},
+		reqs: recent[store.RequestCell]{
+			slice:  func(c *store.RequestCell) Slice { return c.Slice },
+			minute: func(c *store.RequestCell) time.Time { return c.Minute },
+			fields: requestFields,
+			count:  func(c *store.RequestCell) (n, status504 uint64) { return c.N - c.Late, c.Status504 },
+			loaded: map[int64]bool{}, bySlice: map[Slice]*series{},
+		},
+	}
 }
 
 // forget drops minutes (Unix seconds) whose cells were computed anew.
 func (c *cells) forget(minutes []int64) {
-	for _, m := range minutes {
-		delete(c.ops, m)
-		delete(c.reqs, m)
-	}
+	c.ops.forget(minutes)
+	c.reqs.forget(minutes)
 }
 
-// read gives the cells of [from, to), whole minutes, in the order of minutes, and drops
-// those before from.
-func (c *cells) read(ctx context.Context, st Store, from, to time.Time) ([]store.OperationCell, []store.RequestCell, error) {
-	for m := range c.ops {
-		if m < from.Unix() {
-			c.forget([]int64{m})
-		}
-	}
+// read loads what is missing of [from, to), whole minutes, and drops what is before from.
+func (c *cells) read(ctx context.Context, st Store, from, to time.Time) error {
+	c.ops.dropBefore(from.Unix())
+	c.reqs.dropBefore(from.Unix())
 	for at := from; at.Before(to); at = at.Add(time.Minute) {
-		if _, ok := c.ops[at.Unix()]; ok {
+		if c.ops.loaded[at.Unix()] {
 			continue
 		}
 		end := at
-		for n := 0; n < maxMinutesPerRead && end.Before(to); n++ {
-			if _, ok := c.ops[end.Unix()]; ok {
-				break
-			}
+		for n := 0; n < maxMinutesPerRead && end.Before(to) && !c.ops.loaded[end.Unix()]; n++ {
 			end = end.Add(time.Minute)
 		}
 		if err := c.load(ctx, st, at, end); err != nil {
-			return nil, nil, err
+			return err
 		}
 	}
-	var ops []store.OperationCell
-	var reqs []store.RequestCell
-	for at := from; at.Before(to); at = at.Add(time.Minute) {
-		ops = append(ops, c.ops[at.Unix()]...)
-		reqs = append(reqs, c.reqs[at.Unix()]...)
-	}
-	return ops, reqs, nil
+	return nil
 }
 
 func (c *cells) load(ctx context.Context, st Store, from, to time.Time) error {
@@ -71,16 +73,23 @@ func (c *cells) load(ctx context.Context, st Store, from, to time.Time) error {
 	if err != nil {
 		return err
 	}
-	for at := from; at.Before(to); at = at.Add(time.Minute) {
-		c.ops[at.Unix()], c.reqs[at.Unix()] = nil, nil
-	}
-	for _, o := range ops {
-		at := o.Minute.Unix()
-		c.ops[at] = append(c.ops[at], o)
-	}
-	for _, r := range reqs {
-		at := r.Minute.Unix()
-		c.reqs[at] = append(c.reqs[at], r)
-	}
+	c.ops.add(from, to, ops)
+	c.reqs.add(from, to, reqs)
 	return nil
+}
+
+// services lists the services with work in [from, to).
+func (c *cells) services(from, to time.Time) map[string]bool {
+	out := map[string]bool{}
+	for s, of := range c.ops.bySlice {
+		if of.within(from.Unix(), to.Unix()) {
+			out[s.Service] = true
+		}
+	}
+	for s, of := range c.reqs.bySlice {
+		if of.within(from.Unix(), to.Unix()) {
+			out[s.Service] = true
+		}
+	}
+	return out
 }

@@ -50,29 +50,29 @@ func TestCellsAreReadOnce(t *testing.T) {
 	check := func(from, to int, reads ...[2]int) {
 		t.Helper()
 		a.reads = nil
-		ops, reqs, err := c.read(ctx, a, at(from), at(to))
-		require.NoError(t, err)
-		require.Len(t, reqs, to-from)
-		want := 0
+		require.NoError(t, c.read(ctx, a, at(from), at(to)))
+		var want, got, requests []uint64
 		for m := from; m < to; m++ {
 			if n := a.n[at(m).Unix()]; n > 0 {
-				require.Equal(t, n, ops[want].N, "minute %d", m)
-				require.Equal(t, at(m), ops[want].Minute)
-				want++
+				want = append(want, n)
 			}
 		}
-		require.Len(t, ops, want)
-		var got [][2]int
+		c.ops.each(Slice{}, at(from), at(to), func(o *store.OperationCell) { got = append(got, o.N) })
+		c.reqs.each(Slice{}, at(from), at(to), func(r *store.RequestCell) { requests = append(requests, r.N) })
+		require.Equal(t, want, got)
+		require.Len(t, requests, to-from)
+		var asked [][2]int
 		for _, r := range a.reads {
 			require.LessOrEqual(t, r[1].Sub(r[0]), maxMinutesPerRead*time.Minute)
-			got = append(got, [2]int{int(r[0].Sub(t0).Minutes()), int(r[1].Sub(t0).Minutes())})
+			asked = append(asked, [2]int{int(r[0].Sub(t0).Minutes()), int(r[1].Sub(t0).Minutes())})
 		}
-		require.Equal(t, reads, got)
+		require.Equal(t, reads, asked)
 	}
 	check(0, 12, [2]int{0, 12})
 	check(0, 12)
 	check(1, 13, [2]int{12, 13})
-	require.Len(t, c.ops, 12, "what is before the window is dropped")
+	require.Len(t, c.ops.loaded, 12, "what is before the window is dropped")
+	require.Equal(t, at(1).Unix(), c.ops.bySlice[Slice{}].minutes[0].at)
 
 	// Rows came late for two minutes, one of them was never read.
 	a.n[at(3).Unix()] = 300
@@ -84,8 +84,7 @@ func TestCellsAreReadOnce(t *testing.T) {
 	check(4, 16, [2]int{14, 16})
 
 	a.fail = true
-	_, _, err := c.read(ctx, a, at(5), at(17))
-	require.Error(t, err)
+	require.Error(t, c.read(ctx, a, at(5), at(17)))
 	a.fail = false
 	check(5, 17, [2]int{16, 17})
 

@@ -139,3 +139,12 @@ func (c Config) Validate() error {
 	}
 	return errors.Join(errs...)
 }
+
+// gatewayMinutes is how far back the late rule of any slice looks.
+func (c *Config) gatewayMinutes() time.Duration {
+	n := c.Rules.Gate.Minutes
+	for i := range c.Overrides {
+		n = max(n, c.Overrides[i].Gate.Minutes)
+	}
+	return time.Duration(n) * time.Minute
+}

@@ -3,8 +3,6 @@ package detector
 import (
 	"fmt"
 	"time"
-
-	"driftline/detector/store"
 )
 
 // GatewayMinute counts one minute of an agent for the late rule.
@@ -46,42 +44,40 @@ func JudgeGateway(slice Slice, minutes []GatewayMinute, cfg GatewayConfig) Verdi
 	return v.with(Quiet, "as_usual")
 }
 
-// gatewayMinutes sums cells by agent and minute, minutes in order. The key is the
-// agent's request slice; where an agent has several kinds, the first in order.
-func gatewayMinutes(reqs []store.RequestCell, ops []store.OperationCell) map[Slice][]GatewayMinute {
+// gatewayMinutes sums cells of [from, to) by agent and minute, minutes in order. The key is
+// the agent's request slice; where an agent has several kinds, the first in order.
+func (c *cells) gatewayMinutes(from, to time.Time) map[Slice][]GatewayMinute {
 	byAgent := map[scope]map[int64]*GatewayMinute{}
 	keys := map[scope]Slice{}
-	at := func(s Slice, minute time.Time) *GatewayMinute {
+	add := func(s Slice, key Slice, of *series, f func(g *GatewayMinute, m *packedMinute)) {
 		k := scope{s.Service, s.Agent}
-		if byAgent[k] == nil {
-			byAgent[k] = map[int64]*GatewayMinute{}
+		for i := range of.minutes {
+			m := &of.minutes[i]
+			if m.at < from.Unix() || m.at >= to.Unix() {
+				continue
+			}
+			if byAgent[k] == nil {
+				byAgent[k] = map[int64]*GatewayMinute{}
+			}
+			if byAgent[k][m.at] == nil {
+				byAgent[k][m.at] = &GatewayMinute{At: time.Unix(m.at, 0).UTC()}
+			}
+			f(byAgent[k][m.at], m)
+			if _, ok := keys[k]; !ok {
+				keys[k] = key
+			}
 		}
-		if byAgent[k][minute.Unix()] == nil {
-			byAgent[k][minute.Unix()] = &GatewayMinute{At: minute}
-		}
-		return byAgent[k][minute.Unix()]
 	}
-	for i := range reqs {
-		c := &reqs[i]
-		m := at(c.Slice, c.Minute)
-		m.Requests += c.N - c.Late
-		m.Requests504 += c.Status504
-		k := scope{c.Service, c.Slice.Agent}
-		if _, ok := keys[k]; !ok {
-			keys[k] = c.Slice
-		}
+	for _, s := range c.reqs.slicesWithin(from, to) {
+		add(s, s, c.reqs.bySlice[s], func(g *GatewayMinute, m *packedMinute) {
+			g.Requests, g.Requests504 = g.Requests+m.n, g.Requests504+m.status504
+		})
 	}
-	for i := range ops {
-		c := &ops[i]
-		if !modelKind(c.Kind) {
-			continue
-		}
-		m := at(c.Slice, c.Minute)
-		m.ModelCalls += c.N - c.Late
-		m.ModelCalls504 += c.Status504
-		k := scope{c.Service, c.Slice.Agent}
-		if _, ok := keys[k]; !ok {
-			keys[k] = Slice{Service: c.Service, Agent: c.Slice.Agent, Kind: c.Kind}
+	for _, s := range c.ops.slicesWithin(from, to) {
+		if modelKind(s.Kind) {
+			add(s, Slice{Service: s.Service, Agent: s.Agent, Kind: s.Kind}, c.ops.bySlice[s], func(g *GatewayMinute, m *packedMinute) {
+				g.ModelCalls, g.ModelCalls504 = g.ModelCalls+m.n, g.ModelCalls504+m.status504
+			})
 		}
 	}
 	out := map[Slice][]GatewayMinute{}

@@ -103,11 +103,11 @@ func scatter(w OperationWindow, b OperationBaseline, cfg SpreadConfig, band floa
 		return ratioTo{}
 	}
 	minutes := w.Minutes[max(0, len(w.Minutes)-cfg.SubWindows):]
-	hs := make([]*stats.Hist, len(minutes))
+	subs := make([]stats.SubP95, len(minutes))
 	for i, m := range minutes {
-		hs[i] = m.Inference
+		subs[i] = m.Sub
 	}
-	now, err := stats.P95Spread(hs, stats.SpreadConfig{MinPerWindow: cfg.MinOperations, MinWindows: cfg.SubWindows})
+	now, err := stats.P95SpreadOf(subs, stats.SpreadConfig{MinPerWindow: cfg.MinOperations, MinWindows: cfg.SubWindows})
 	if err != nil {
 		return ratioTo{}
 	}
@@ -178,12 +178,11 @@ func sequential(w OperationWindow, b OperationBaseline, cfg SurgeConfig) (alarm 
 	c := stats.CUSUM{K: cfg.CUSUMK, H: cfg.CUSUMH}
 	sd := math.Max(b.LogP95SD, cfg.MinLogSD)
 	for _, m := range w.Minutes {
-		p, err := m.Inference.Quantile(0.95)
-		if err != nil || m.Inference.N() < minPerMinute || p <= 0 {
+		if m.N < minPerMinute || m.P95MS <= 0 {
 			continue
 		}
-		if alarm, err = c.Update((math.Log(p) - b.LogP95) / sd); err != nil {
-			continue
+		if over, err := c.Update((math.Log(m.P95MS) - b.LogP95) / sd); err == nil {
+			alarm = over
 		}
 	}
 	return alarm, c.S, c.Since

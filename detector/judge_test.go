@@ -255,7 +255,7 @@ func TestLastingShiftByCUSUM(t *testing.T) {
 				f = 1
 			}
 			ms := around(rng, 60, 2000*f, 300*f)
-			w.Minutes = append(w.Minutes, Minute{At: t0.Add(time.Duration(m-30) * time.Minute), Inference: measure(ms...).Hist})
+			w.Minutes = append(w.Minutes, minuteOf(t0.Add(time.Duration(m-30)*time.Minute), measure(ms...).Hist))
 			if m >= 25 {
 				all = append(all, ms...)
 			}
@@ -336,4 +336,9 @@ func TestRetryRequestsWithinStrata(t *testing.T) {
 	require.Equal(t, "agent_time_not_reported", JudgeRetryRequests(build(6000, false), usual, cfg).Reason)
 	always := RequestBaseline{Blocks: 10, Operations: 20000, Attempts: 29000}
 	require.Equal(t, Quiet, JudgeRetryRequests(build(6000, true), always, cfg).Level)
+}
+
+func minuteOf(at time.Time, h *stats.Hist) Minute {
+	p := subP95Of(h)
+	return Minute{At: at, N: uint64(p.n), P95MS: float64(p.p95MS), Sub: p.sub()}
 }

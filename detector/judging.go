@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"driftline/detector/stats"
@@ -57,8 +58,7 @@ func (e *Engine) loadBaselines(ctx context.Context, w time.Time) error {
 // judge judges all slices as of the watermark.
 func (e *Engine) judge(ctx context.Context, w time.Time) ([]Verdict, error) {
 	from := w.Add(-e.cfg.LongWindow)
-	opCells, reqCells, err := e.cells.read(ctx, e.store, from, w)
-	if err != nil {
+	if err := e.cells.read(ctx, e.store, from, w); err != nil {
 		return nil, err
 	}
 	budgets, err := e.store.Budgets(ctx, from, w)
@@ -72,41 +72,28 @@ func (e *Engine) judge(ctx context.Context, w time.Time) ([]Verdict, error) {
 		}
 	}
 	near := w.Add(-e.cfg.ShortWindow)
-	ops, opsLong := operationWindows(opCells, near, w), operationWindows(opCells, from, w)
-	reqs, reqsLong := requestWindows(reqCells, known, near, w), requestWindows(reqCells, known, from, w)
-
+	c := &e.cells
 	var out []Verdict
-	opSlices := e.bound(ctx, settled(sortedSlices(opsLong)), func(s Slice) uint64 { return opsLong[s].N })
-	for _, s := range opSlices {
-		out = append(out, e.judgeOperation(ops[s], opsLong[s])...)
+	for _, s := range e.bound(ctx, settled(c.ops.slicesWithin(from, w)), func(s Slice) uint64 { return c.ops.bySlice[s].n(from.Unix(), w.Unix()) }) {
+		long := sync.OnceValue(func() *OperationWindow { return c.operationWindow(s, from, w, from) })
+		out = append(out, e.judgeOperation(c.operationWindow(s, near, w, from), long)...)
 	}
 	nameTTFTCauses(out)
-	reqSlices := e.bound(ctx, settled(sortedSlices(reqsLong)), func(s Slice) uint64 { return reqsLong[s].N })
-	for _, s := range reqSlices {
-		out = append(out, e.judgeRequests(reqs[s], reqsLong[s])...)
+	for _, s := range e.bound(ctx, settled(c.reqs.slicesWithin(from, w)), func(s Slice) uint64 { return c.reqs.bySlice[s].n(from.Unix(), w.Unix()) }) {
+		long := sync.OnceValue(func() *RequestWindow { return c.requestWindow(s, from, w, known[s]) })
+		out = append(out, e.judgeRequests(c.requestWindow(s, near, w, known[s]), long)...)
 	}
-	gateway := gatewayMinutes(reqCells, opCells)
+	gateway := c.gatewayMinutes(w.Add(-e.cfg.gatewayMinutes()), w)
 	for _, s := range sortedSlices(gateway) {
 		if g := gateway[s]; g[len(g)-1].At.Equal(w.Add(-time.Minute)) {
 			out = append(out, JudgeGateway(s, g, e.cfg.For(s).Gate))
 		}
 	}
-	seen := map[string]bool{}
-	for i := range opCells {
-		if !opCells[i].Minute.Before(w.Add(-e.cfg.NoDataGrace)) {
-			seen[opCells[i].Service] = true
-		}
-	}
-	for i := range reqCells {
-		if !reqCells[i].Minute.Before(w.Add(-e.cfg.NoDataGrace)) {
-			seen[reqCells[i].Service] = true
-		}
-	}
-	out = append(out, judgeSilence(e.baselines.services(), seen, w, e.cfg)...)
+	out = append(out, judgeSilence(e.baselines.services(), c.services(w.Add(-e.cfg.NoDataGrace), w), w, e.cfg)...)
 	return falseDiscoveries(out, e.cfg.FDR), nil
 }
 
-func (e *Engine) judgeOperation(short, long *OperationWindow) []Verdict {
+func (e *Engine) judgeOperation(short *OperationWindow, long func() *OperationWindow) []Verdict {
 	b, rules := e.baselines.Operation(short.Slice), e.cfg.For(short.Slice)
 	model := modelKind(short.Kind)
 	out := make([]Verdict, 0, len(operationDetections))
@@ -118,7 +105,7 @@ func (e *Engine) judgeOperation(short, long *OperationWindow) []Verdict {
 	return out
 }
 
-func (e *Engine) judgeRequests(short, long *RequestWindow) []Verdict {
+func (e *Engine) judgeRequests(short *RequestWindow, long func() *RequestWindow) []Verdict {
 	b, rules := e.baselines.Request(short.Slice), e.cfg.For(short.Slice)
 	out := make([]Verdict, 0, len(requestDetections))
 	for i := range requestDetections {
@@ -128,12 +115,12 @@ func (e *Engine) judgeRequests(short, long *RequestWindow) []Verdict {
 	return out
 }
 
-// enough judges the short window, and the long one where the short has too few
-// samples.
-func enough[W any](judge func(*W) Verdict, short, long *W) Verdict {
+// enough judges the short window, and the long one where the short has too few samples.
+// The long one is put together for those alone.
+func enough[W any](judge func(*W) Verdict, short *W, long func() *W) Verdict {
 	v := judge(short)
 	if v.Level == Insufficient {
-		if l := judge(long); l.Level != Insufficient {
+		if l := judge(long()); l.Level != Insufficient {
 			return l
 		}
 	}

@@ -1,6 +1,8 @@
 package detector
 
 import (
+	"cmp"
+	"slices"
 	"sort"
 	"time"
 
@@ -48,8 +50,11 @@ func pool(groups ...*RetryGroup) *RetryGroup {
 
 // Minute is inference time in one minute of a window.
 type Minute struct {
-	At        time.Time
-	Inference *stats.Hist
+	At time.Time
+	// N counts the times, P95MS is their P95 in milliseconds.
+	N     uint64
+	P95MS float64
+	Sub   stats.SubP95
 }
 
 // OperationWindow is a slice of operations in [From, To).
@@ -117,79 +122,72 @@ type RequestWindow struct {
 	BudgetMS float64
 }
 
-// operationWindows builds the windows of all slices in [from, to) out of cells of
-// the long window.
-func operationWindows(cells []store.OperationCell, from, to time.Time) map[Slice]*OperationWindow {
-	out := map[Slice]*OperationWindow{}
-	for i := range cells {
-		c := &cells[i]
-		w := out[c.Slice]
-		if w == nil {
-			w = &OperationWindow{Slice: c.Slice, From: from, To: to, ByRetries: map[string]*RetryGroup{},
-				Inference: store.Measure{Hist: &stats.Hist{}}, TTFT: store.Measure{Hist: &stats.Hist{}}, PerToken: store.Measure{Hist: &stats.Hist{}}}
-			out[c.Slice] = w
-		}
-		if c.Inference.N > 0 {
-			if k := len(w.Minutes); k == 0 || !w.Minutes[k-1].At.Equal(c.Minute) {
-				w.Minutes = append(w.Minutes, Minute{At: c.Minute, Inference: &stats.Hist{}})
-			}
-			w.Minutes[len(w.Minutes)-1].Inference.Merge(c.Inference.Hist)
-		}
-		if c.Minute.Before(from) || !c.Minute.Before(to) {
-			continue
-		}
-		w.N += c.N - c.Late
-		w.Status504 += c.Status504
-		w.AtCap += c.AtCap
-		w.Censored += c.Censored
-		w.Known += c.DeadlineKnown
-		w.Missed += c.DeadlineMissed
-		w.Inference.Add(c.Inference)
-		w.TTFT.Add(c.TTFT)
-		w.PerToken.Add(c.PerToken)
-		w.Tokens.add(Tokens{c.N - c.Late, c.InputTokens, c.OutputTokens, c.CachedTokens})
-		g := pool(w.ByRetries[c.Retries], &RetryGroup{N: c.N - c.Late, AgentReported: c.AgentReported, FailedNS: c.FailedNS, BackoffNS: c.BackoffNS,
-			Known: c.DeadlineKnown, Missed: c.DeadlineMissed, User: c.User, Agent: c.Agent})
-		w.ByRetries[c.Retries] = g
+func emptyMeasure() store.Measure { return store.Measure{Hist: &stats.Hist{}} }
+
+// operationWindow is the slice's window [from, to). Its minutes reach back to long.
+func (c *cells) operationWindow(s Slice, from, to, long time.Time) *OperationWindow {
+	w := &OperationWindow{Slice: s, From: from, To: to, ByRetries: map[string]*RetryGroup{}, Inference: emptyMeasure(), TTFT: emptyMeasure(), PerToken: emptyMeasure()}
+	if of := c.ops.bySlice[s]; of != nil {
+		w.Minutes = of.p95s(long.Unix(), to.Unix())
 	}
-	return out
+	c.ops.each(s, from, to, w.add)
+	return w
 }
 
-func requestWindows(cells []store.RequestCell, budgets map[Slice]float64, from, to time.Time) map[Slice]*RequestWindow {
-	out := map[Slice]*RequestWindow{}
-	for i := range cells {
-		c := &cells[i]
-		w := out[c.Slice]
-		if w == nil {
-			w = &RequestWindow{Slice: c.Slice, From: from, To: to, Strata: map[string]*Stratum{}, User: store.Measure{Hist: &stats.Hist{}}, BudgetMS: budgets[c.Slice]}
-			out[c.Slice] = w
-		}
-		if c.Minute.Before(from) || !c.Minute.Before(to) {
-			continue
-		}
-		w.N += c.N - c.Late
-		w.Status504 += c.Status504
-		w.Operations += c.Operations
-		w.Attempts += c.Attempts
-		w.AttemptsUnknown += c.AttemptsUnknown
-		w.ToolCalls += c.ToolCalls
-		w.ToolErrors += c.ToolErrors
-		w.Known += c.DeadlineKnown
-		w.Missed += c.DeadlineMissed
-		w.User.Add(c.User)
-		s := w.Strata[c.Steps]
-		if s == nil {
-			s = &Stratum{ByRetries: map[string]*RetryGroup{}, Hidden: store.Measure{Hist: &stats.Hist{}}, Drift: store.Measure{Hist: &stats.Hist{}}}
-			w.Strata[c.Steps] = s
-		}
-		s.N += c.N - c.Late
-		s.Operations += c.Operations
-		s.Hidden.Add(c.Hidden)
-		s.Drift.Add(c.Drift)
-		s.ByRetries[c.Retries] = pool(s.ByRetries[c.Retries], &RetryGroup{N: c.N - c.Late, AgentReported: c.AgentReported, FailedNS: c.FailedNS,
-			BackoffNS: c.BackoffNS, Known: c.DeadlineKnown, Missed: c.DeadlineMissed, User: c.User, Agent: c.Agent})
+func (w *OperationWindow) add(c *store.OperationCell) {
+	w.N += c.N - c.Late
+	w.Status504 += c.Status504
+	w.AtCap += c.AtCap
+	w.Censored += c.Censored
+	w.Known += c.DeadlineKnown
+	w.Missed += c.DeadlineMissed
+	w.Inference.Add(c.Inference)
+	w.TTFT.Add(c.TTFT)
+	w.PerToken.Add(c.PerToken)
+	w.Tokens.add(Tokens{c.N - c.Late, c.InputTokens, c.OutputTokens, c.CachedTokens})
+	groupOf(w.ByRetries, c.Retries).merge(&RetryGroup{N: c.N - c.Late, AgentReported: c.AgentReported, FailedNS: c.FailedNS, BackoffNS: c.BackoffNS,
+		Known: c.DeadlineKnown, Missed: c.DeadlineMissed, User: c.User, Agent: c.Agent})
+}
+
+// requestWindow is the agent's window [from, to).
+func (c *cells) requestWindow(s Slice, from, to time.Time, budgetMS float64) *RequestWindow {
+	w := &RequestWindow{Slice: s, From: from, To: to, Strata: map[string]*Stratum{}, User: emptyMeasure(), BudgetMS: budgetMS}
+	c.reqs.each(s, from, to, w.add)
+	return w
+}
+
+func (w *RequestWindow) add(c *store.RequestCell) {
+	w.N += c.N - c.Late
+	w.Status504 += c.Status504
+	w.Operations += c.Operations
+	w.Attempts += c.Attempts
+	w.AttemptsUnknown += c.AttemptsUnknown
+	w.ToolCalls += c.ToolCalls
+	w.ToolErrors += c.ToolErrors
+	w.Known += c.DeadlineKnown
+	w.Missed += c.DeadlineMissed
+	w.User.Add(c.User)
+	s := w.Strata[c.Steps]
+	if s == nil {
+		s = &Stratum{ByRetries: map[string]*RetryGroup{}, Hidden: emptyMeasure(), Drift: emptyMeasure()}
+		w.Strata[c.Steps] = s
 	}
-	return out
+	s.N += c.N - c.Late
+	s.Operations += c.Operations
+	s.Hidden.Add(c.Hidden)
+	s.Drift.Add(c.Drift)
+	groupOf(s.ByRetries, c.Retries).merge(&RetryGroup{N: c.N - c.Late, AgentReported: c.AgentReported, FailedNS: c.FailedNS,
+		BackoffNS: c.BackoffNS, Known: c.DeadlineKnown, Missed: c.DeadlineMissed, User: c.User, Agent: c.Agent})
+}
+
+// groupOf is the group of that name, which it makes when there is none.
+func groupOf(by map[string]*RetryGroup, name string) *RetryGroup {
+	g := by[name]
+	if g == nil {
+		g = pool()
+		by[name] = g
+	}
+	return g
 }
 
 // retries is how many attempts were beyond the first, among how many operations
@@ -214,8 +212,12 @@ func sortedSlices[W any](m map[Slice]W) []Slice {
 	for s := range m {
 		out = append(out, s)
 	}
-	sort.Slice(out, func(i, j int) bool { return sliceKey(out[i]) < sliceKey(out[j]) })
+	slices.SortFunc(out, compareSlices)
 	return out
+}
+
+func compareSlices(a, b Slice) int {
+	return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Stream, b.Stream))
 }
 
 func sliceKey(s Slice) string {

@@ -1,6 +1,10 @@
 package stats
 
-import "math"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
 // Scale says on which axis a spread or shape is measured.
 type Scale int
@@ -120,11 +124,22 @@ func (h *Hist) MADSD(s Scale) (float64, error) {
 	}
 	pts := h.Points()
 	centre := s.apply(pts.median())
-	dev := make([]weighted, len(pts.v))
-	for i, v := range pts.v {
-		dev[i] = weighted{math.Abs(s.apply(v) - centre), pts.w[i]}
+	type deviation struct {
+		v float64
+		w uint64
 	}
-	return madToSD * pointsOf(dev).median(), nil
+	devs := make([]deviation, len(pts.v))
+	for i, v := range pts.v {
+		devs[i] = deviation{math.Abs(s.apply(v) - centre), pts.w[i]}
+	}
+	slices.SortFunc(devs, func(a, b deviation) int { return cmp.Compare(a.v, b.v) })
+	var of Points
+	var cum uint64
+	for _, d := range devs {
+		cum = satAdd(cum, d.w)
+		of.v, of.w, of.cum = append(of.v, d.v), append(of.w, d.w), append(of.cum, cum)
+	}
+	return madToSD * of.median(), nil
 }
 
 // CDFAt returns the share of values at or below ms. Inside a bucket mass is

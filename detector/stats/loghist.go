@@ -63,10 +63,23 @@ func BucketIndex(ms float64) int16 {
 	return int16(math.Ceil(math.Log(ms) / LnGamma))
 }
 
+// bucketValues are the values of MinIndex to MaxIndex, which rounds ask for millions of times.
+var bucketValues = func() (out [MaxIndex - MinIndex + 1]float64) {
+	for i := range out {
+		out[i] = bucketValue(int16(i) + MinIndex)
+	}
+	return out
+}()
+
+func bucketValue(i int16) float64 { return 2 * math.Exp(float64(i)*LnGamma) / (Gamma + 1) }
+
 // BucketValue returns the representative of bucket i in milliseconds,
 // 2*Gamma^i/(Gamma+1), which is within RelativeError of all values in it.
 func BucketValue(i int16) float64 {
-	return 2 * math.Exp(float64(i)*LnGamma) / (Gamma + 1)
+	if i >= MinIndex && i <= MaxIndex {
+		return bucketValues[i-MinIndex]
+	}
+	return bucketValue(i)
 }
 
 // BucketBounds returns the bounds of bucket i in milliseconds; a bucket holds
@@ -179,28 +192,37 @@ func (h *Hist) Clone() *Hist {
 }
 
 // Merge adds the counts of o. The result is what counting both samples into one
-// histogram gives.
+// histogram gives. It allocates only when h has no room for the buckets that o adds.
 func (h *Hist) Merge(o *Hist) {
 	if o == nil || len(o.Index) == 0 {
 		return
 	}
-	index := make([]int16, 0, len(h.Index)+len(o.Index))
-	count := make([]uint64, 0, len(h.Index)+len(o.Index))
-	i, j := 0, 0
-	for i < len(h.Index) || j < len(o.Index) {
-		switch {
-		case j == len(o.Index) || i < len(h.Index) && h.Index[i] < o.Index[j]:
-			index, count = append(index, h.Index[i]), append(count, h.Count[i])
+	added, i := 0, 0
+	for _, ix := range o.Index {
+		for i < len(h.Index) && h.Index[i] < ix {
 			i++
-		case i == len(h.Index) || o.Index[j] < h.Index[i]:
-			index, count = append(index, o.Index[j]), append(count, o.Count[j])
-			j++
-		default:
-			index, count = append(index, h.Index[i]), append(count, satAdd(h.Count[i], o.Count[j]))
-			i, j = i+1, j+1
+		}
+		if i == len(h.Index) || h.Index[i] != ix {
+			added++
 		}
 	}
-	h.Index, h.Count = index, count
+	// From the back, so that nothing is overwritten before it has moved.
+	i = len(h.Index) - 1
+	at := i + added
+	h.Index, h.Count = slices.Grow(h.Index, added)[:at+1], slices.Grow(h.Count, added)[:at+1]
+	for j := len(o.Index) - 1; j >= 0; at-- {
+		switch ix := o.Index[j]; {
+		case i < 0 || h.Index[i] < ix:
+			h.Index[at], h.Count[at] = ix, o.Count[j]
+			j--
+		case h.Index[i] > ix:
+			h.Index[at], h.Count[at] = h.Index[i], h.Count[i]
+			i--
+		default:
+			h.Index[at], h.Count[at] = ix, satAdd(h.Count[i], o.Count[j])
+			i, j = i-1, j-1
+		}
+	}
 }
 
 // Sub removes the counts of o, the inverse of Merge. If o holds a count that h

@@ -40,25 +40,54 @@ type Spread struct {
 // sees transitions: after a step it goes quiet once all sub-windows lie behind
 // it. Too few usable sub-windows are ErrInsufficient.
 func P95Spread(windows []*Hist, cfg SpreadConfig) (Spread, error) {
+	subs := make([]SubP95, len(windows))
+	for i, h := range windows {
+		if subs[i].N = h.N(); subs[i].N >= max(cfg.MinPerWindow, 1) {
+			if s, err := P95Of(h); err == nil {
+				subs[i] = s
+			}
+		}
+	}
+	return P95SpreadOf(subs, cfg)
+}
+
+// SubP95 is the P95 of one sub-window: all that [P95SpreadOf] needs of it.
+type SubP95 struct {
+	// N counts the sub-window's values.
+	N uint64
+	// LogMS is the natural logarithm of P95 in milliseconds, LogSE its standard error.
+	LogMS, LogSE float64
+	// Known says that the values were enough for both.
+	Known bool
+}
+
+// P95Of is the P95 of a sub-window with the standard error that order statistics around it
+// give; too few values for one are ErrInsufficient.
+func P95Of(h *Hist) (SubP95, error) {
+	l, se, err := h.Points().quantileSE(0.95, Log)
+	if err != nil {
+		return SubP95{N: h.N()}, err
+	}
+	return SubP95{N: h.N(), LogMS: l, LogSE: se, Known: true}, nil
+}
+
+// P95SpreadOf is [P95Spread] of sub-windows whose P95 is worked out already.
+func P95SpreadOf(windows []SubP95, cfg SpreadConfig) (Spread, error) {
 	if cfg.MinWindows < 3 {
 		return Spread{}, invalid("spread of P95 needs a minimum of 3 or more sub-windows, got %d", cfg.MinWindows)
 	}
 	var s Spread
-	var p95s []float64
+	p95s := make([]float64, 0, len(windows))
 	var sampling float64
-	for _, h := range windows {
-		if h.N() < max(cfg.MinPerWindow, 1) {
+	for _, w := range windows {
+		// Some are too thin for a standard error whatever the minimum says.
+		if w.N < max(cfg.MinPerWindow, 1) || !w.Known {
 			s.Skipped++
 			continue
 		}
-		l, se, err := h.Points().quantileSE(0.95, Log)
-		if err != nil { // too thin for a standard error whatever the minimum says
-			s.Skipped++
-			continue
-		}
-		p := math.Exp(l)
+		p := math.Exp(w.LogMS)
 		p95s = append(p95s, p)
-		sampling += p * se
+		sampling += p * w.LogSE
 	}
 	s.Windows = len(p95s)
 	if s.Windows < cfg.MinWindows {

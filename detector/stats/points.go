@@ -1,7 +1,6 @@
 package stats
 
 import (
-	"cmp"
 	"math"
 	"slices"
 )
@@ -16,11 +15,6 @@ type Points struct {
 	// logWidth is the width on the log scale of the bucket behind a value, 0
 	// for raw samples.
 	logWidth float64
-}
-
-type weighted struct {
-	v float64
-	w uint64
 }
 
 // NewPoints sorts a raw sample, in any unit, and merges ties. NaN and infinite
@@ -50,22 +44,11 @@ func (h *Hist) Points() Points {
 	if h == nil {
 		return Points{}
 	}
-	ws := make([]weighted, len(h.Index))
-	for i, ix := range h.Index {
-		ws[i] = weighted{BucketValue(ix), h.Count[i]}
-	}
-	p := pointsOf(ws)
-	p.logWidth = LnGamma
-	return p
-}
-
-func pointsOf(ws []weighted) Points {
-	slices.SortFunc(ws, func(a, b weighted) int { return cmp.Compare(a.v, b.v) })
-	p := Points{v: make([]float64, len(ws)), w: make([]uint64, len(ws)), cum: make([]uint64, len(ws))}
+	p := Points{v: make([]float64, len(h.Index)), w: slices.Clone(h.Count), cum: make([]uint64, len(h.Index)), logWidth: LnGamma}
 	var cum uint64
-	for i, x := range ws {
-		cum = satAdd(cum, x.w)
-		p.v[i], p.w[i], p.cum[i] = x.v, x.w, cum
+	for i, ix := range h.Index { // in order, so the values are too
+		cum = satAdd(cum, h.Count[i])
+		p.v[i], p.cum[i] = BucketValue(ix), cum
 	}
 	return p
 }

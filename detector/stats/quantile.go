@@ -71,9 +71,11 @@ func QuantileCI(p Points, q, confidence float64) (QuantileInterval, error) {
 	// X(l) <= quantile unless fewer than l values lie below it: P(B <= l-1).
 	// The largest l with P(B <= l-1) <= half, and the smallest u with
 	// P(B >= u) <= half.
-	below := searchInt(0, n+1, func(k int64) bool { return binomCDF(k, n, q) > half })
+	mean, sd := float64(n)*q, math.Sqrt(float64(n)*q*(1-q))
+	z := zFor(confidence)
+	below := searchNear(int64(mean-z*sd), n+1, func(k int64) bool { return binomCDF(k, n, q) > half })
 	lo := below // l-1 = below-1
-	hi := searchInt(0, n+1, func(k int64) bool { return 1-binomCDF(k-1, n, q) <= half })
+	hi := searchNear(int64(mean+z*sd), n+1, func(k int64) bool { return 1-binomCDF(k-1, n, q) <= half })
 	r := QuantileInterval{Interval: Interval{Estimate: p.quantile(q), Confidence: confidence}}
 	r.LowerOpen, r.UpperOpen = lo < 1, hi > n
 	r.Coverage = binomCDF(hi-1, n, q) - binomCDF(lo-1, n, q)
@@ -81,8 +83,16 @@ func QuantileCI(p Points, q, confidence float64) (QuantileInterval, error) {
 	return r, nil
 }
 
-// searchInt returns the smallest k in [lo, hi) for which f is true, or hi.
-func searchInt(lo, hi int64, f func(int64) bool) int64 {
+// searchNear returns the smallest k in [0, end) for which f is true, or end; f must be
+// monotone. It looks around guess first, in steps that double, since each f is costly.
+func searchNear(guess, end int64, f func(int64) bool) int64 {
+	lo, hi := min(max(guess-1, 0), end), min(max(guess+1, 0), end)
+	for step := int64(2); lo > 0 && f(lo); step *= 2 {
+		hi, lo = lo, max(lo-step, 0)
+	}
+	for step := int64(2); hi < end && !f(hi); step *= 2 {
+		lo, hi = hi+1, min(hi+step, end)
+	}
 	for lo < hi {
 		mid := lo + (hi-lo)/2
 		if f(mid) {

@@ -1,0 +1,184 @@
+package detector
+
+import (
+	"slices"
+	"sort"
+	"time"
+
+	"driftline/detector/stats"
+)
+
+// recent keeps one kind of cell by slice for the minutes of the long window.
+type recent[C any] struct {
+	// slice, minute and fields say what a cell is of and what it holds.
+	slice  func(*C) Slice
+	minute func(*C) time.Time
+	fields func(*C, coder)
+	// count gives the cell's work and how much of it ended with HTTP 504.
+	count func(*C) (n, status504 uint64)
+	// latency, where a kind has one, is what P95 by minute is taken of.
+	latency func(*C) *stats.Hist
+
+	loaded  map[int64]bool
+	bySlice map[Slice]*series
+}
+
+// series is a slice's minutes with work, in order.
+type series struct{ minutes []packedMinute }
+
+// packedMinute is the cells of one slice and minute.
+type packedMinute struct {
+	at           int64 // Unix seconds
+	n, status504 uint64
+	cells        []byte
+	p95          subP95
+}
+
+// subP95 is a minute's P95 in the precision that a histogram's buckets have anyway.
+type subP95 struct {
+	n                   uint32
+	p95MS, logMS, logSE float32
+}
+
+func subP95Of(h *stats.Hist) subP95 {
+	n := h.N()
+	if n == 0 {
+		return subP95{}
+	}
+	out := subP95{n: uint32(min(n, 1<<32-1)), p95MS: float32(quantile(h, 0.95)), logSE: -1}
+	if p, err := stats.P95Of(h); err == nil {
+		out.logMS, out.logSE = float32(p.LogMS), float32(p.LogSE)
+	}
+	return out
+}
+
+func (p subP95) sub() stats.SubP95 {
+	if p.logSE < 0 {
+		return stats.SubP95{N: uint64(p.n)}
+	}
+	return stats.SubP95{N: uint64(p.n), LogMS: float64(p.logMS), LogSE: float64(p.logSE), Known: true}
+}
+
+// forget drops minutes (Unix seconds) whose cells were computed anew.
+func (r *recent[C]) forget(minutes []int64) {
+	again := false
+	for _, m := range minutes {
+		again = again || r.loaded[m]
+		delete(r.loaded, m)
+	}
+	if again {
+		r.keep(func(m *packedMinute) bool { return r.loaded[m.at] })
+	}
+}
+
+// dropBefore drops minutes before from (Unix seconds).
+func (r *recent[C]) dropBefore(from int64) {
+	old := false
+	for m := range r.loaded {
+		if m < from {
+			delete(r.loaded, m)
+			old = true
+		}
+	}
+	if old {
+		r.keep(func(m *packedMinute) bool { return m.at >= from })
+	}
+}
+
+func (r *recent[C]) keep(f func(*packedMinute) bool) {
+	for s, of := range r.bySlice {
+		of.minutes = slices.DeleteFunc(of.minutes, func(m packedMinute) bool { return !f(&m) })
+		if len(of.minutes) == 0 {
+			delete(r.bySlice, s)
+		}
+	}
+}
+
+// add takes the cells of minutes that are not loaded, in the order of slices and then
+// minutes, as stores give them.
+func (r *recent[C]) add(from, to time.Time, cells []C) {
+	for at := from; at.Before(to); at = at.Add(time.Minute) {
+		r.loaded[at.Unix()] = true
+	}
+	for i := 0; i < len(cells); {
+		s, at := r.slice(&cells[i]), r.minute(&cells[i]).Unix()
+		m := packedMinute{at: at}
+		p := packer{}
+		var hist stats.Hist
+		for ; i < len(cells) && r.minute(&cells[i]).Unix() == at && r.slice(&cells[i]) == s; i++ {
+			n, status504 := r.count(&cells[i])
+			m.n, m.status504 = m.n+n, m.status504+status504
+			if r.latency != nil {
+				hist.Merge(r.latency(&cells[i]))
+			}
+			r.fields(&cells[i], &p)
+		}
+		m.cells, m.p95 = slices.Clip(p.b), subP95Of(&hist)
+		of := r.bySlice[s]
+		if of == nil {
+			of = &series{}
+			r.bySlice[s] = of
+		}
+		k := sort.Search(len(of.minutes), func(k int) bool { return of.minutes[k].at >= at })
+		of.minutes = slices.Insert(of.minutes, k, m)
+	}
+}
+
+// each unpacks a slice's cells with minutes in [from, to), one after the other into the
+// same cell, which f must not keep.
+func (r *recent[C]) each(s Slice, from, to time.Time, f func(*C)) {
+	of := r.bySlice[s]
+	if of == nil {
+		return
+	}
+	var cell C
+	for i := range of.minutes {
+		if m := &of.minutes[i]; m.at >= from.Unix() && m.at < to.Unix() {
+			for u := (unpacker{m.cells}); len(u.b) > 0; {
+				r.fields(&cell, &u)
+				f(&cell)
+			}
+		}
+	}
+}
+
+// n is how much work a slice had in [from, to), Unix seconds.
+func (s *series) n(from, to int64) (n uint64) {
+	for i := range s.minutes {
+		if at := s.minutes[i].at; at >= from && at < to {
+			n += s.minutes[i].n
+		}
+	}
+	return n
+}
+
+// within says whether there was any cell in [from, to), Unix seconds.
+func (s *series) within(from, to int64) bool {
+	return slices.ContainsFunc(s.minutes, func(m packedMinute) bool { return m.at >= from && m.at < to })
+}
+
+// p95s gives the P95 of each minute in [from, to) that has one.
+func (s *series) p95s(from, to int64) []Minute {
+	var out []Minute
+	for i := range s.minutes {
+		if m := &s.minutes[i]; m.at >= from && m.at < to && m.p95.n > 0 {
+			if out == nil {
+				out = make([]Minute, 0, len(s.minutes)-i)
+			}
+			out = append(out, Minute{At: time.Unix(m.at, 0).UTC(), N: uint64(m.p95.n), P95MS: float64(m.p95.p95MS), Sub: m.p95.sub()})
+		}
+	}
+	return out
+}
+
+// slicesWithin lists the slices with cells in [from, to), in order.
+func (r *recent[C]) slicesWithin(from, to time.Time) []Slice {
+	var out []Slice
+	for s, of := range r.bySlice {
+		if of.within(from.Unix(), to.Unix()) {
+			out = append(out, s)
+		}
+	}
+	slices.SortFunc(out, compareSlices)
+	return out
+}

@@ -1,0 +1,180 @@
+package detector_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"driftline/detector"
+	"driftline/detector/rollup"
+	"driftline/detector/stats"
+	"driftline/detector/store"
+	"driftline/internal/clock"
+)
+
+// manySlices is a store of so many slices of operations, each with its own rate, whose
+// cells are drawn when they are read: the same ones each time.
+type manySlices struct {
+	slices  int
+	traffic float64
+	// pool has histograms of so many values; cells get copies.
+	pool [][]*stats.Hist
+}
+
+func newManySlices(n int, traffic float64) *manySlices {
+	m := &manySlices{slices: n, traffic: traffic}
+	rng := rand.New(rand.NewPCG(5, 9))
+	for size := range 64 {
+		var hs []*stats.Hist
+		for range 16 {
+			h := &stats.Hist{}
+			for range poolSizes(size) {
+				h.Add(2000 * math.Exp(0.8*rng.NormFloat64()))
+			}
+			hs = append(hs, h)
+		}
+		m.pool = append(m.pool, hs)
+	}
+	return m
+}
+
+// poolSizes is how many values the histograms of a size hold: 0 to 30, then in steps of a
+// sixth up to about 10,000.
+func poolSizes(size int) int {
+	if size <= 30 {
+		return size
+	}
+	return int(30 * math.Pow(7.0/6, float64(size-30)))
+}
+
+func sizeFor(n float64) int {
+	if n <= 30 {
+		return int(n)
+	}
+	return min(63, 30+int(math.Log(n/30)/math.Log(7.0/6)))
+}
+
+func (m *manySlices) slice(i int) store.Slice {
+	return store.Slice{Service: fmt.Sprintf("svc-%d", i/50), Agent: fmt.Sprintf("agent-%d", i/5), Kind: "chat", Target: fmt.Sprintf("model-%d", i%5), Stream: "yes"}
+}
+
+// rate is how many operations a minute a slice has: 0.5 to 50, most of them few.
+func (m *manySlices) rate(i int) float64 { return 0.5 * math.Pow(100, float64(i%97)/96) * m.traffic }
+
+func (m *manySlices) measure(i int, at int64, n int) store.Measure {
+	h := m.pool[sizeFor(float64(n))][uint64(int64(i)*31+at*7)%16].Clone()
+	return store.Measure{N: h.N(), SumNS: int64(h.N()) * 2e9, Hist: h}
+}
+
+func (m *manySlices) each(from, to time.Time, f func(s store.Slice, i int, at time.Time, n int)) {
+	for i := range m.slices {
+		for at := from; at.Before(to); at = at.Add(time.Minute) {
+			rng := rand.New(rand.NewPCG(uint64(i), uint64(at.Unix())))
+			r := m.rate(i)
+			if n := int(math.Max(0, math.Round(r+math.Sqrt(r)*rng.NormFloat64()))); n > 0 {
+				f(m.slice(i), i, at, n)
+			}
+		}
+	}
+}
+
+func (m *manySlices) OperationCells(_ context.Context, from, to time.Time) (out []store.OperationCell, _ error) {
+	m.each(from, to, func(s store.Slice, i int, at time.Time, n int) {
+		retried := n / 40
+		for k, part := range []int{n - retried, retried} {
+			if part == 0 {
+				continue
+			}
+			user := m.measure(i, at.Unix()/60+int64(k), part)
+			out = append(out, store.OperationCell{Slice: s, Minute: at, Retries: []string{"0", "1"}[k], N: user.N, OK: user.N, Attempts: user.N * uint64(k+1),
+				DeadlineKnown: user.N, User: user, Agent: m.measure(i, at.Unix()/60+int64(k), part), Inference: m.measure(i, at.Unix()/60+int64(k), part),
+				TTFT: m.measure(i, at.Unix()/60+3, part), PerToken: m.measure(i, at.Unix()/60+4, part)})
+		}
+	})
+	return out, nil
+}
+
+func (m *manySlices) OperationHistory(_ context.Context, from, to time.Time) (out []store.OperationMinute, _ error) {
+	m.each(from, to, func(s store.Slice, i int, at time.Time, n int) {
+		h := m.measure(i, at.Unix()/60, n)
+		out = append(out, store.OperationMinute{Slice: s, Minute: at, N: h.N, Known: h.N, Retried: h.N / 40, DeadlineKnown: h.N, Inference: h,
+			TTFT: m.measure(i, at.Unix()/60+3, n), PerToken: m.measure(i, at.Unix()/60+4, n)})
+	})
+	return out, nil
+}
+
+func (m *manySlices) RequestCells(context.Context, time.Time, time.Time) ([]store.RequestCell, error) {
+	return nil, nil
+}
+
+func (m *manySlices) RequestHistory(context.Context, time.Time, time.Time) ([]store.RequestMinute, error) {
+	return nil, nil
+}
+
+func (m *manySlices) Budgets(context.Context, time.Time, time.Time) ([]store.Budget, error) {
+	return nil, nil
+}
+
+func (m *manySlices) IngestLag(context.Context, time.Time, time.Time) (time.Duration, uint64, error) {
+	return 0, 0, nil
+}
+
+func (m *manySlices) Examples(context.Context, store.Slice, time.Time, time.Time, store.ExampleOrder, int) ([]store.Example, error) {
+	return nil, nil
+}
+func (m *manySlices) SaveAlerts(context.Context, []store.AlertRow) error { return nil }
+func (m *manySlices) LoadState(context.Context, string) (string, bool, error) {
+	return "", false, nil
+}
+func (m *manySlices) SaveState(context.Context, string, string, uint64) error { return nil }
+func (m *manySlices) Run(context.Context, time.Time) (rollup.Stats, error) {
+	return rollup.Stats{}, nil
+}
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var s runtime.MemStats
+	runtime.ReadMemStats(&s)
+	return s.HeapAlloc
+}
+
+// scaled is an engine over so many slices after its first round, with what a slice then
+// holds in memory.
+func scaled(tb testing.TB, slices int, traffic float64) (e *detector.Engine, now time.Time, bytesPerSlice float64) {
+	tb.Helper()
+	st := newManySlices(slices, traffic)
+	before := heap()
+	cfg := detector.DefaultConfig()
+	cfg.MaxSlices = slices
+	now = time.Date(2026, 3, 3, 0, 1, 35, 0, time.UTC)
+	e, err := detector.New(cfg, st, st, nil, clock.NewManual(now))
+	require.NoError(tb, err)
+	_, err = e.Evaluate(context.Background(), now)
+	require.NoError(tb, err)
+	return e, now, float64(heap()-before) / float64(slices)
+}
+
+// BenchmarkRound is one round a minute over slices with a day's baseline, the drawing of
+// the new minute's cells included.
+func BenchmarkRound(b *testing.B) {
+	for _, traffic := range []float64{1, 10} {
+		b.Run(fmt.Sprintf("slices=300/traffic=%v", traffic), func(b *testing.B) {
+			e, now, perSlice := scaled(b, 300, traffic)
+			b.ReportMetric(perSlice/1024, "KiB/slice")
+			b.ResetTimer()
+			for range b.N {
+				now = now.Add(time.Minute)
+				_, err := e.Evaluate(context.Background(), now)
+				require.NoError(b, err)
+			}
+			b.ReportMetric(perSlice/1024, "KiB/slice")
+		})
+	}
+}
