@@ -3,7 +3,6 @@ package detector
 import (
 	"math"
 	"slices"
-	"sort"
 	"time"
 
 	"driftline/detector/stats"
@@ -30,8 +29,6 @@ type OperationBaseline struct {
 	TTFT     LevelBaseline
 	PerToken LevelBaseline
 	Tokens   Tokens
-	// Pooled holds all inference times of the clean blocks.
-	Pooled *stats.Hist
 	// Known counts operations that know their attempts, Retried those with retries.
 	Known   uint64
 	Retried uint64
@@ -46,17 +43,17 @@ type LevelBaseline struct {
 	P50MS, P95MS float64
 }
 
-// level is a block's own.
+// level is a block's own, with ok when it had enough values.
 type level struct {
 	ok       bool
-	p50, p95 float64
+	p50, p95 float32
 }
 
 func levelOf(h *stats.Hist) level {
 	if h.N() < minPerBlock {
 		return level{}
 	}
-	return level{true, quantile(h, 0.5), quantile(h, 0.95)}
+	return level{true, float32(quantile(h, 0.5)), float32(quantile(h, 0.95))}
 }
 
 // levelsOf takes the medians over blocks.
@@ -64,7 +61,7 @@ func levelsOf(blocks []level) LevelBaseline {
 	var p50s, p95s []float64
 	for _, l := range blocks {
 		if l.ok {
-			p50s, p95s = append(p50s, l.p50), append(p95s, l.p95)
+			p50s, p95s = append(p50s, float64(l.p50)), append(p95s, float64(l.p95))
 		}
 	}
 	return LevelBaseline{Blocks: len(p50s), P50MS: median(p50s), P95MS: median(p95s)}
@@ -92,59 +89,6 @@ type RequestBaseline struct {
 	PerMinute float64
 }
 
-// opBlock and reqBlock are one block of a slice.
-type opBlock struct {
-	n, known, retried uint64
-	deadline, missed  uint64
-	tokens            Tokens
-	inference         *stats.Hist
-	ttft, perToken    *stats.Hist
-	minutes           []*stats.Hist
-	sum               *blockSummary
-}
-
-// blockSummary is what a block of operations says by itself. It is worked out once,
-// since the baseline is asked for every few minutes and a block stays for a day.
-type blockSummary struct {
-	ok             bool
-	p50, p95, tail float64
-	sd             float64
-	sdOK           bool
-	scatter        stats.Spread
-	scatterOK      bool
-	logs           []float64
-	ttft, perToken level
-}
-
-func (k *opBlock) summary() *blockSummary {
-	if k.sum != nil {
-		return k.sum
-	}
-	s := &blockSummary{ok: k.inference.N() >= minPerBlock}
-	for _, m := range k.minutes {
-		if p, err := m.Quantile(0.95); err == nil && m.N() >= minPerMinute && p > 0 {
-			s.logs = append(s.logs, math.Log(p))
-		}
-	}
-	if s.ok {
-		s.p50, s.p95 = quantile(k.inference, 0.5), quantile(k.inference, 0.95)
-		s.tail = tailMS(s.p50, s.p95)
-		sd, err := k.inference.RobustSD(stats.Linear)
-		s.sd, s.sdOK = sd, err == nil
-		s.scatter, err = stats.P95Spread(k.minutes, stats.SpreadConfig{MinPerWindow: minPerMinute, MinWindows: 5})
-		s.scatterOK = err == nil
-	}
-	s.ttft, s.perToken = levelOf(k.ttft), levelOf(k.perToken)
-	k.sum, k.minutes, k.ttft, k.perToken = s, nil, nil, nil // not needed any more
-	return s
-}
-
-type reqBlock struct {
-	n, operations, attempts, unknown uint64
-	deadline, missed                 uint64
-	strata                           map[string]*StratumBaseline
-}
-
 // Interval is a stretch of time that is not normal; a zero To is still open.
 type Interval struct {
 	From time.Time `json:"from"`
@@ -160,8 +104,8 @@ type scope struct{ Service, Agent string }
 type Baselines struct {
 	cfg       Config
 	planned   plan
-	ops       map[Slice]map[int64]*opBlock
-	reqs      map[Slice]map[int64]*reqBlock
+	ops       blocks[opBlock]
+	reqs      blocks[reqBlock]
 	loaded    map[int64]bool
 	incidents map[scope][]Interval
 	opCache   map[Slice]OperationBaseline
@@ -170,7 +114,7 @@ type Baselines struct {
 
 // NewBaselines returns an empty set.
 func NewBaselines(cfg Config) *Baselines {
-	b := &Baselines{cfg: cfg, ops: map[Slice]map[int64]*opBlock{}, reqs: map[Slice]map[int64]*reqBlock{}, loaded: map[int64]bool{}}
+	b := &Baselines{cfg: cfg, ops: newBlocks(opBlockFields), reqs: newBlocks(reqBlockFields), loaded: map[int64]bool{}}
 	b.reconfigure(cfg)
 	return b
 }
@@ -225,64 +169,35 @@ func (b *Baselines) Forget(watermark time.Time, minutes []int64) {
 	}
 	for at := range drop {
 		delete(b.loaded, at)
-		dropBlock(b.ops, at)
-		dropBlock(b.reqs, at)
 	}
+	b.ops.drop(drop)
+	b.reqs.drop(drop)
 	b.changed()
 }
 
-func dropBlock[B any](m map[Slice]map[int64]B, at int64) {
-	for s, blocks := range m {
-		if delete(blocks, at); len(blocks) == 0 {
-			delete(m, s)
-		}
-	}
-}
-
-// Load puts the minutes of [from, to), whole blocks, into the baseline.
+// Load puts the minutes of [from, to), whole blocks, into the baseline. Minutes come in the
+// order of slices and then time, as stores give them.
 func (b *Baselines) Load(from, to time.Time, ops []store.OperationMinute, reqs []store.RequestMinute) {
 	for at := from.Truncate(b.cfg.BlockLength); at.Before(to); at = at.Add(b.cfg.BlockLength) {
 		b.loaded[at.Unix()] = true
 	}
-	for i := range ops {
-		m := &ops[i]
-		k := block(b.ops, m.Slice, b.blockOf(m.Minute), func() *opBlock {
-			return &opBlock{inference: &stats.Hist{}, ttft: &stats.Hist{}, perToken: &stats.Hist{}}
-		})
-		k.n, k.known, k.retried = k.n+m.N, k.known+m.Known, k.retried+m.Retried
-		k.deadline, k.missed = k.deadline+m.DeadlineKnown, k.missed+m.DeadlineMissed
-		k.tokens.add(Tokens{m.N, m.InputTokens, m.OutputTokens, m.CachedTokens})
-		k.inference.Merge(m.Inference.Hist)
-		k.ttft.Merge(m.TTFT.Hist)
-		k.perToken.Merge(m.PerToken.Hist)
-		k.minutes = append(k.minutes, m.Inference.Hist)
-	}
-	for i := range reqs {
-		m := &reqs[i]
-		k := block(b.reqs, m.Slice, b.blockOf(m.Minute), func() *reqBlock { return &reqBlock{strata: map[string]*StratumBaseline{}} })
-		k.n, k.operations, k.attempts, k.unknown = k.n+m.N, k.operations+m.Operations, k.attempts+m.Attempts, k.unknown+m.AttemptsUnknown
-		k.deadline, k.missed = k.deadline+m.DeadlineKnown, k.missed+m.DeadlineMissed
-		s := k.strata[m.Steps]
-		if s == nil {
-			s = &StratumBaseline{Drift: &stats.Hist{}}
-			k.strata[m.Steps] = s
+	for i := 0; i < len(ops); {
+		s, at := ops[i].Slice, b.blockOf(ops[i].Minute)
+		first := i
+		for i < len(ops) && ops[i].Slice == s && b.blockOf(ops[i].Minute) == at {
+			i++
 		}
-		s.N += m.Drift.N
-		s.Requests += m.N
-		s.Operations += m.Operations
-		s.Drift.Merge(m.Drift.Hist)
+		b.ops.put(s, at, opBlockOf(ops[first:i]))
+	}
+	for i := 0; i < len(reqs); {
+		s, at := reqs[i].Slice, b.blockOf(reqs[i].Minute)
+		first := i
+		for i < len(reqs) && reqs[i].Slice == s && b.blockOf(reqs[i].Minute) == at {
+			i++
+		}
+		b.reqs.put(s, at, reqBlockOf(reqs[first:i]))
 	}
 	b.changed()
-}
-
-func block[B any](m map[Slice]map[int64]*B, s Slice, at int64, fresh func() *B) *B {
-	if m[s] == nil {
-		m[s] = map[int64]*B{}
-	}
-	if m[s][at] == nil {
-		m[s][at] = fresh()
-	}
-	return m[s][at]
 }
 
 // SetIncidents replaces what is kept out. Only agents whose incidents changed are
@@ -322,22 +237,6 @@ func (b *Baselines) clean(s Slice, at int64) bool {
 	return b.planned.over(s, from, to) == nil
 }
 
-// usable lists the clean blocks of a slice that lie before the long window.
-func usable[B any](b *Baselines, blocks map[int64]*B, s Slice) []*B {
-	starts := make([]int64, 0, len(blocks))
-	for at := range blocks {
-		if b.clean(s, at) {
-			starts = append(starts, at)
-		}
-	}
-	sort.Slice(starts, func(i, j int) bool { return starts[i] < starts[j] })
-	out := make([]*B, len(starts))
-	for i, at := range starts {
-		out[i] = blocks[at]
-	}
-	return out
-}
-
 func median(xs []float64) float64 {
 	m, err := stats.Median(xs)
 	if err != nil {
@@ -360,43 +259,48 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 	if c, ok := b.opCache[s]; ok {
 		return c
 	}
-	out := OperationBaseline{Pooled: &stats.Hist{}}
+	var out OperationBaseline
 	var p50s, p95s, sds, tails, logs []float64
 	var raw, sampling, corrected []float64
 	var ttft, perToken []level
+	var thin stats.Hist
 	withWork := 0
-	for _, k := range usable(b, b.ops[s], s) {
+	b.ops.each(s, func(at int64, k *opBlock) {
+		if !b.clean(s, at) {
+			return
+		}
 		out.Known, out.Retried = out.Known+k.known, out.Retried+k.retried
 		out.DeadlineKnown, out.DeadlineMissed = out.DeadlineKnown+k.deadline, out.DeadlineMissed+k.missed
-		out.Pooled.Merge(k.inference)
-		if k.inference.N() > 0 {
+		out.Tokens.add(k.tokens)
+		ttft, perToken = append(ttft, k.ttft), append(perToken, k.perToken)
+		for _, l := range k.logs {
+			logs = append(logs, float64(l)-logShift)
+		}
+		if k.thin.N() > 0 {
+			thin.Merge(&k.thin)
 			withWork++
 		}
-		sum := k.summary()
-		logs = append(logs, sum.logs...)
-		ttft, perToken = append(ttft, sum.ttft), append(perToken, sum.perToken)
-		out.Tokens.add(k.tokens)
-		if !sum.ok {
-			continue
+		if !k.ok {
+			return
 		}
 		out.Blocks++
-		p50s, p95s, tails = append(p50s, sum.p50), append(p95s, sum.p95), append(tails, sum.tail)
-		if sum.sdOK {
-			sds = append(sds, sum.sd)
+		p50s, p95s, tails = append(p50s, float64(k.p50)), append(p95s, float64(k.p95)), append(tails, float64(k.tail))
+		if k.sdOK {
+			sds = append(sds, float64(k.sd))
 		}
-		if sp := sum.scatter; sum.scatterOK {
-			raw, sampling, corrected = append(raw, sp.RawSD), append(sampling, sp.SamplingSD), append(corrected, sp.CorrectedSD)
-			out.Scatter.Windows += sp.Windows
+		if k.windows > 0 {
+			raw, sampling, corrected = append(raw, float64(k.raw)), append(sampling, float64(k.sampling)), append(corrected, float64(k.corrected))
+			out.Scatter.Windows += int(k.windows)
 		}
-	}
-	if out.Blocks < b.cfg.MinBlocks && out.Pooled.N() >= minPooled && withWork >= b.cfg.MinBlocks {
-		// Too little traffic for blocks of their own: take the whole history as one.
-		p50, p95 := quantile(out.Pooled, 0.5), quantile(out.Pooled, 0.95)
+	})
+	if out.Blocks < b.cfg.MinBlocks && thin.N() >= minPooled && withWork+out.Blocks >= b.cfg.MinBlocks {
+		// Too little traffic for blocks of their own: take the thin ones as one.
+		p50, p95 := quantile(&thin, 0.5), quantile(&thin, 0.95)
 		p50s, p95s, tails = []float64{p50}, []float64{p95}, []float64{tailMS(p50, p95)}
-		if sd, err := out.Pooled.RobustSD(stats.Linear); err == nil {
+		if sd, err := thin.RobustSD(stats.Linear); err == nil {
 			sds = []float64{sd}
 		}
-		out.Blocks = withWork
+		out.Blocks += withWork
 	}
 	out.P50MS, out.P95MS, out.SpreadMS, out.TailMS = median(p50s), median(p95s), median(sds), median(tails)
 	out.Scatter.RawSD, out.Scatter.SamplingSD, out.Scatter.CorrectedSD = median(raw), median(sampling), median(corrected)
@@ -419,12 +323,19 @@ func (b *Baselines) Request(s Slice) RequestBaseline {
 	}
 	out := RequestBaseline{Strata: map[string]*StratumBaseline{}}
 	var rates []float64
-	for _, k := range usable(b, b.reqs[s], s) {
+	b.reqs.each(s, func(at int64, k *reqBlock) {
+		if !b.clean(s, at) {
+			return
+		}
 		out.Blocks++
 		out.Operations, out.Attempts, out.Unknown = out.Operations+k.operations, out.Attempts+k.attempts, out.Unknown+k.unknown
 		out.DeadlineKnown, out.DeadlineMissed = out.DeadlineKnown+k.deadline, out.DeadlineMissed+k.missed
 		rates = append(rates, float64(k.n)/b.cfg.BlockLength.Minutes())
-		for name, st := range k.strata {
+		for i, name := range stepNames {
+			st := &k.strata[i]
+			if st.N+st.Requests+st.Operations == 0 {
+				continue
+			}
 			o := out.Strata[name]
 			if o == nil {
 				o = &StratumBaseline{Drift: &stats.Hist{}}
@@ -435,7 +346,7 @@ func (b *Baselines) Request(s Slice) RequestBaseline {
 			o.Operations += st.Operations
 			o.Drift.Merge(st.Drift)
 		}
-	}
+	})
 	out.PerMinute = median(rates)
 	b.reqCache[s] = out
 	return out
@@ -444,7 +355,7 @@ func (b *Baselines) Request(s Slice) RequestBaseline {
 // services gives the requests per minute that each service had, over its agents.
 func (b *Baselines) services() map[string]float64 {
 	out := map[string]float64{}
-	for s := range b.reqs {
+	for s := range b.reqs.bySlice {
 		if r := b.Request(s); r.Blocks >= b.cfg.MinBlocks {
 			out[s.Service] += r.PerMinute
 		}

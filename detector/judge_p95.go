@@ -54,8 +54,8 @@ func JudgeSpread(w OperationWindow, b OperationBaseline, cfg SpreadConfig, minBl
 	bulkBase, tailBase := math.Max(b.SpreadMS, band), math.Max(b.TailMS, band)
 	sd, _ := w.Inference.Hist.RobustSD(stats.Linear)
 	bulk := ratioTo{est: sd / bulkBase}
-	if r, err := stats.RobustSDRatio(w.Inference.Hist, b.Pooled, stats.Linear, 0.95); err == nil && r.Estimate > 0 {
-		bulk = ratioTo{bulk.est, bulk.est * r.Lo / r.Estimate, bulk.est * r.Hi / r.Estimate, true}
+	if i, err := stats.RobustSDInterval(w.Inference.Hist, stats.Linear, 0.95); err == nil && i.Estimate > 0 {
+		bulk = ratioTo{bulk.est, bulk.est * i.Lo / i.Estimate, bulk.est * i.Hi / i.Estimate, true}
 	}
 	tail := ratioTo{est: tailMS(p50, p95) / tailBase}
 	if level.ok {

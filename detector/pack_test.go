@@ -47,12 +47,12 @@ func packs[C any](t *testing.T, rng *rand.Rand, fields func(*C, coder)) {
 		cells = append(cells, c)
 	}
 	var got C // one cell for all, as a round has it
-	u := unpacker{p.b}
+	u := unpacker{p.out}
 	for _, want := range cells {
 		fields(&got, &u)
 		require.Equal(t, want, got)
 	}
-	require.Empty(t, u.b)
+	require.Empty(t, u.in)
 }
 
 func TestPackedCellsAreTheCells(t *testing.T) {
@@ -61,4 +61,54 @@ func TestPackedCellsAreTheCells(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	packs(t, rng, operationFields)
 	packs(t, rng, requestFields)
+}
+
+func near32(t *testing.T, want, got float32) {
+	t.Helper()
+	require.InDelta(t, want, got, float64(want)*0x1p-16)
+}
+
+func TestPackedBlocksAreTheBlocks(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 4))
+	minutes := make([]store.OperationMinute, 10)
+	requests := make([]store.RequestMinute, 50)
+	for _, n := range []int{3, 40, 400} {
+		for i := range minutes {
+			fill(t, rng, &minutes[i])
+			minutes[i].Inference.Hist, _ = stats.HistOf(around(rng, n, 2000, 500))
+		}
+		for i := range requests {
+			fill(t, rng, &requests[i])
+			requests[i].Steps = stepNames[rng.IntN(5)]
+		}
+		want, got := opBlockOf(minutes), opBlock{}
+		p := packer{}
+		opBlockFields(want, &p)
+		u := unpacker{p.out}
+		opBlockFields(&got, &u)
+		require.Empty(t, u.in)
+		require.Equal(t, n*10 >= minPerBlock, want.ok)
+		require.Equal(t, n >= minPerMinute, want.windows > 0 && len(want.logs) == 10)
+		w, g := []float32{want.p50, want.p95, want.tail, want.sd, want.raw, want.sampling, want.corrected}, []float32{got.p50, got.p95, got.tail, got.sd, got.raw, got.sampling, got.corrected}
+		for i := range w {
+			near32(t, w[i], g[i])
+		}
+		require.Len(t, got.logs, len(want.logs))
+		for i := range want.logs {
+			near32(t, want.logs[i], got.logs[i])
+		}
+		require.Equal(t, want.thin.N(), got.thin.N())
+		require.Equal(t, want.thin.Index, append([]int16(nil), got.thin.Index...))
+		require.Equal(t, []any{want.n, want.known, want.retried, want.deadline, want.missed, want.tokens, want.ok, want.sdOK, want.ttft.ok, want.perToken.ok, want.windows},
+			[]any{got.n, got.known, got.retried, got.deadline, got.missed, got.tokens, got.ok, got.sdOK, got.ttft.ok, got.perToken.ok, got.windows})
+
+		var gotReq reqBlock
+		p = packer{}
+		reqBlockFields(reqBlockOf(requests), &p)
+		u = unpacker{p.out}
+		reqBlockFields(&gotReq, &u)
+		require.Equal(t, *reqBlockOf(requests), gotReq)
+	}
 }

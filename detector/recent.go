@@ -1,6 +1,7 @@
 package detector
 
 import (
+	"math"
 	"slices"
 	"sort"
 	"time"
@@ -51,6 +52,8 @@ func subP95Of(h *stats.Hist) subP95 {
 	}
 	return out
 }
+
+func log32(ms float32) float32 { return float32(math.Log(float64(ms))) }
 
 func (p subP95) sub() stats.SubP95 {
 	if p.logSE < 0 {
@@ -113,7 +116,7 @@ func (r *recent[C]) add(from, to time.Time, cells []C) {
 			}
 			r.fields(&cells[i], &p)
 		}
-		m.cells, m.p95 = slices.Clip(p.b), subP95Of(&hist)
+		m.cells, m.p95 = slices.Clone(p.out), subP95Of(&hist)
 		of := r.bySlice[s]
 		if of == nil {
 			of = &series{}
@@ -134,7 +137,7 @@ func (r *recent[C]) each(s Slice, from, to time.Time, f func(*C)) {
 	var cell C
 	for i := range of.minutes {
 		if m := &of.minutes[i]; m.at >= from.Unix() && m.at < to.Unix() {
-			for u := (unpacker{m.cells}); len(u.b) > 0; {
+			for u := (unpacker{m.cells}); len(u.in) > 0; {
 				r.fields(&cell, &u)
 				f(&cell)
 			}

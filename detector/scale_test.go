@@ -161,6 +161,14 @@ func scaled(tb testing.TB, slices int, traffic float64) (e *detector.Engine, now
 	return e, now, float64(heap()-before) / float64(slices)
 }
 
+// TestMemoryOfASlice bounds what a slice costs with a day's baseline and thirty minutes of
+// cells.
+func TestMemoryOfASlice(t *testing.T) {
+	_, _, perSlice := scaled(t, 97, 1)
+	t.Logf("%.1f KiB a slice", perSlice/1024)
+	require.Less(t, perSlice, 32.0*1024)
+}
+
 // BenchmarkRound is one round a minute over slices with a day's baseline, the drawing of
 // the new minute's cells included.
 func BenchmarkRound(b *testing.B) {

@@ -174,6 +174,22 @@ func RobustSDRatio(now, base *Hist, s Scale, confidence float64) (Interval, erro
 	return Interval{math.Exp(a - b), math.Exp(a - b - h), math.Exp(a - b + h), confidence}, nil
 }
 
+// RobustSDInterval is the robust standard deviation (interquartile range / 1.349) of a
+// histogram, on a scale, with an interval from the joint asymptotic variance of the two
+// quartiles. A spread of 0 or under 20 values is ErrInsufficient.
+func RobustSDInterval(h *Hist, s Scale, confidence float64) (Interval, error) {
+	if err := checkConfidence(confidence); err != nil {
+		return Interval{}, err
+	}
+	l, se, err := logIQR(h, s)
+	if err != nil {
+		return Interval{}, err
+	}
+	z := zFor(confidence) * se
+	sd := math.Exp(l) * iqrToSD
+	return Interval{sd, sd * math.Exp(-z), sd * math.Exp(z), confidence}, nil
+}
+
 // logIQR returns ln(q3-q1) and its standard error. The quartiles' covariance is
 // a third of the product of their standard errors: p1(1-p3)/(n f1 f3).
 func logIQR(h *Hist, s Scale) (l, se float64, err error) {

@@ -1,0 +1,163 @@
+package detector
+
+import (
+	"slices"
+	"sort"
+
+	"driftline/detector/stats"
+	"driftline/detector/store"
+)
+
+// blocks keeps one kind of block by slice, packed: a day has 144 of them.
+type blocks[B any] struct {
+	fields  func(*B, coder)
+	bySlice map[Slice][]packedBlock
+}
+
+// packedBlock is one block of a slice; at is its start in Unix seconds.
+type packedBlock struct {
+	at   int64
+	data []byte
+}
+
+func newBlocks[B any](fields func(*B, coder)) blocks[B] {
+	return blocks[B]{fields: fields, bySlice: map[Slice][]packedBlock{}}
+}
+
+// put takes a block, in place of the one that started then.
+func (b *blocks[B]) put(s Slice, at int64, block *B) {
+	p := packer{}
+	b.fields(block, &p)
+	all := b.bySlice[s]
+	k := sort.Search(len(all), func(k int) bool { return all[k].at >= at })
+	if k < len(all) && all[k].at == at {
+		all[k].data = slices.Clone(p.out)
+		return
+	}
+	b.bySlice[s] = slices.Insert(all, k, packedBlock{at, slices.Clone(p.out)})
+}
+
+// drop forgets the blocks that started then.
+func (b *blocks[B]) drop(starts map[int64]bool) {
+	for s, all := range b.bySlice {
+		all = slices.DeleteFunc(all, func(p packedBlock) bool { return starts[p.at] })
+		if b.bySlice[s] = all; len(all) == 0 {
+			delete(b.bySlice, s)
+		}
+	}
+}
+
+// each unpacks a slice's blocks in order, one after the other into the same block, which f
+// must not keep.
+func (b *blocks[B]) each(s Slice, f func(at int64, block *B)) {
+	var block B
+	for _, p := range b.bySlice[s] {
+		b.fields(&block, &unpacker{p.data})
+		f(p.at, &block)
+	}
+}
+
+// opBlock is what a block of operations says by itself: worked out once, when it is read.
+// Times are in milliseconds.
+type opBlock struct {
+	n, known, retried uint64
+	deadline, missed  uint64
+	tokens            Tokens
+	// ok says that there were enough inference times for p50, p95 and tail, sdOK for sd. A
+	// block with fewer keeps them all in thin.
+	ok, sdOK           bool
+	p50, p95, tail, sd float32
+	thin               stats.Hist
+	// windows is how many minutes the movement of P95 was measured over, 0 for none.
+	windows                  uint64
+	raw, sampling, corrected float32
+	ttft, perToken           level
+	// logs are the minutes' log P95.
+	logs []float32
+}
+
+// A minute's P95 is at least that of the lowest bucket, so logs can be under 0: they are
+// packed shifted by logShift.
+const logShift = 16
+
+func opBlockOf(minutes []store.OperationMinute) *opBlock {
+	k := &opBlock{}
+	var inference, ttft, perToken stats.Hist
+	subs := make([]stats.SubP95, 0, len(minutes))
+	for i := range minutes {
+		m := &minutes[i]
+		k.n, k.known, k.retried = k.n+m.N, k.known+m.Known, k.retried+m.Retried
+		k.deadline, k.missed = k.deadline+m.DeadlineKnown, k.missed+m.DeadlineMissed
+		k.tokens.add(Tokens{m.N, m.InputTokens, m.OutputTokens, m.CachedTokens})
+		inference.Merge(m.Inference.Hist)
+		ttft.Merge(m.TTFT.Hist)
+		perToken.Merge(m.PerToken.Hist)
+		if p := subP95Of(m.Inference.Hist); p.n >= minPerMinute && p.p95MS > 0 {
+			k.logs = append(k.logs, log32(p.p95MS)+logShift)
+			subs = append(subs, p.sub())
+		}
+	}
+	k.ttft, k.perToken = levelOf(&ttft), levelOf(&perToken)
+	if k.ok = inference.N() >= minPerBlock; !k.ok {
+		k.thin = inference
+		return k
+	}
+	p50, p95 := quantile(&inference, 0.5), quantile(&inference, 0.95)
+	k.p50, k.p95, k.tail = float32(p50), float32(p95), float32(tailMS(p50, p95))
+	sd, err := inference.RobustSD(stats.Linear)
+	k.sd, k.sdOK = float32(sd), err == nil
+	if sp, err := stats.P95SpreadOf(subs, stats.SpreadConfig{MinPerWindow: minPerMinute, MinWindows: 5}); err == nil {
+		k.windows, k.raw, k.sampling, k.corrected = uint64(sp.Windows), float32(sp.RawSD), float32(sp.SamplingSD), float32(sp.CorrectedSD)
+	}
+	return k
+}
+
+func opBlockFields(k *opBlock, f coder) {
+	f.u(&k.n, &k.known, &k.retried, &k.deadline, &k.missed, &k.tokens.Operations, &k.tokens.Input, &k.tokens.Output, &k.tokens.Cached, &k.windows)
+	f.b(&k.ok, &k.sdOK, &k.ttft.ok, &k.perToken.ok)
+	f.f(&k.p50, &k.p95, &k.tail, &k.sd, &k.raw, &k.sampling, &k.corrected, &k.ttft.p50, &k.ttft.p95, &k.perToken.p50, &k.perToken.p95)
+	f.fs(&k.logs)
+	f.h(&k.thin)
+}
+
+// stepNames are the strata of requests, by how many model calls they have.
+var stepNames = []string{"0", "1-3", "4-7", "8-14", "15+"}
+
+// reqBlock is one block of an agent's requests; its strata are in the order of stepNames.
+type reqBlock struct {
+	n, operations, attempts, unknown uint64
+	deadline, missed                 uint64
+	strata                           [5]StratumBaseline
+}
+
+func reqBlockOf(minutes []store.RequestMinute) *reqBlock {
+	k := &reqBlock{}
+	for i := range k.strata {
+		k.strata[i].Drift = &stats.Hist{}
+	}
+	for i := range minutes {
+		m := &minutes[i]
+		k.n, k.operations, k.attempts, k.unknown = k.n+m.N, k.operations+m.Operations, k.attempts+m.Attempts, k.unknown+m.AttemptsUnknown
+		k.deadline, k.missed = k.deadline+m.DeadlineKnown, k.missed+m.DeadlineMissed
+		if at := slices.Index(stepNames, m.Steps); at >= 0 {
+			s := &k.strata[at]
+			s.N += m.Drift.N
+			s.Requests += m.N
+			s.Operations += m.Operations
+			s.Drift.Merge(m.Drift.Hist)
+		}
+	}
+	return k
+}
+
+func reqBlockFields(k *reqBlock, f coder) {
+	f.u(&k.n, &k.operations, &k.attempts, &k.unknown, &k.deadline, &k.missed)
+	for i := range k.strata {
+		s := &k.strata[i]
+		f.u(&s.N, &s.Requests, &s.Operations)
+		if s.Drift == nil {
+			s.Drift = &stats.Hist{}
+		}
+		f.h(s.Drift)
+	}
+}
