@@ -68,7 +68,8 @@ type Alert struct {
 func (a Alert) Key() string { return fmt.Sprintf("%s-%d", a.Fingerprint, a.Transition) }
 
 // Notifier sends alerts somewhere. Notify gets them oldest first and either takes
-// all, or returns an error and gets all of them again in a later round.
+// all, or returns an error and gets all of them again in a later round; a *DeliveryError
+// says which it took or will never take. It is called at the same time as others.
 type Notifier interface {
 	Notify(ctx context.Context, alerts []Alert) error
 	// Name is stable and distinct among the notifiers of one engine.

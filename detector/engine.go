@@ -51,6 +51,8 @@ type Engine struct {
 	metrics   *metrics
 	// planned is the maintenance of cfg.
 	planned plan
+	// tries is by notifier.
+	tries map[string]*tries
 
 	mu        sync.Mutex
 	book      *book
@@ -99,7 +101,7 @@ func New(cfg Config, st Store, roller Roller, notifiers []Notifier, clk clock.Cl
 		}
 		names[n.Name()] = true
 	}
-	e := &Engine{cfg: cfg, store: st, roller: roller, notifiers: notifiers, clock: clk, log: slog.New(slog.DiscardHandler), baselines: NewBaselines(cfg), cells: newCells(), again: make(chan struct{}, 1)}
+	e := &Engine{cfg: cfg, store: st, roller: roller, notifiers: notifiers, clock: clk, log: slog.New(slog.DiscardHandler), baselines: NewBaselines(cfg), cells: newCells(), tries: map[string]*tries{}, again: make(chan struct{}, 1)}
 	if err := WithMeter(noop.NewMeterProvider().Meter("driftline"))(e); err != nil {
 		return nil, err
 	}

@@ -47,6 +47,8 @@ type incident struct {
 type outboxItem struct {
 	Alert Alert    `json:"alert"`
 	To    []string `json:"to"`
+	// Refused counts tries that a notifier refused.
+	Refused int `json:"refused,omitempty"`
 }
 
 // book is the engine's whole state.

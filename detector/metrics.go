@@ -33,7 +33,7 @@ func newMetrics(m metric.Meter) (*metrics, error) {
 	out.duration, errs[1] = m.Float64Histogram("driftline.detector.evaluation.duration", metric.WithUnit("s"), metric.WithDescription("How long a round took."))
 	out.verdicts, errs[2] = m.Int64Counter("driftline.detector.verdicts", metric.WithUnit("{verdict}"), metric.WithDescription("Verdicts, by detection and level."))
 	out.firing, errs[3] = m.Int64Gauge("driftline.detector.alerts.firing", metric.WithUnit("{alert}"), metric.WithDescription("Alerts that fire now, by detection, shadow ones included."))
-	out.notifications, errs[4] = m.Int64Counter("driftline.detector.notifications", metric.WithUnit("{notification}"), metric.WithDescription("Alerts given to notifiers, by notifier and result."))
+	out.notifications, errs[4] = m.Int64Counter("driftline.detector.notifications", metric.WithUnit("{notification}"), metric.WithDescription("Alerts given to notifiers, by notifier, result (ok, error, dropped) and reason: timeout, refused, dns, tls, connection, 3xx, 4xx, 5xx, config, error."))
 	out.lag, errs[5] = m.Float64Gauge("driftline.detector.ingest.lag", metric.WithUnit("s"), metric.WithDescription("P95 of the time from a request's end to its arrival at the exporter."))
 	out.delay, errs[6] = m.Float64Gauge("driftline.detector.watermark.lag", metric.WithUnit("s"), metric.WithDescription("How far the judged minute lies behind now."))
 	out.dirty, errs[7] = m.Int64Counter("driftline.detector.rollup.dirty_minutes", metric.WithUnit("{minute}"), metric.WithDescription("Minutes rolled up anew, by table and service."))
@@ -88,10 +88,9 @@ func (m *metrics) mutedBy(ctx context.Context, reason string, n int) {
 	}
 }
 
-func (m *metrics) sent(ctx context.Context, notifier string, n int, err error) {
-	result := "ok"
-	if err != nil {
-		result = "error"
+func (m *metrics) sent(ctx context.Context, notifier, result, reason string, n int) {
+	if n == 0 {
+		return
 	}
-	m.notifications.Add(ctx, int64(n), metric.WithAttributes(attribute.String("notifier", notifier), attribute.String("result", result)))
+	m.notifications.Add(ctx, int64(n), metric.WithAttributes(attribute.String("notifier", notifier), attribute.String("result", result), attribute.String("reason", reason)))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"driftline/detector"
+	"driftline/detector/notify"
 	"driftline/internal/chconn"
 	"driftline/internal/clock"
 	"driftline/internal/daemon"
@@ -25,6 +26,8 @@ type alerting struct {
 	ui, external            string
 	allowedHosts            []string
 	alertmanagers, webhooks []string
+	slacks                  []string
+	toAlertmanager, toHook  notify.Access
 	shadow                  []string
 	dashboard, runbook      string
 	config                  string
@@ -38,6 +41,12 @@ func (a *alerting) flags(c *cobra.Command) {
 	fs.StringSliceVar(&a.allowedHosts, "allowed-host", nil, "further host names under which the UI is reached, such as a proxy's")
 	fs.StringArrayVar(&a.alertmanagers, "alertmanager", nil, "URL of an Alertmanager, such as http://127.0.0.1:9093; may be repeated, one for each member of a cluster")
 	fs.StringArrayVar(&a.webhooks, "webhook", nil, "URL that gets alerts in Alertmanager's webhook format; may be repeated")
+	fs.StringArrayVar(&a.slacks, "slack-webhook", nil, "where the URL of a Slack-compatible incoming webhook is kept: env:NAME or file:PATH; may be repeated")
+	for kind, to := range map[string]*notify.Access{"alertmanager": &a.toAlertmanager, "webhook": &a.toHook} {
+		fs.StringVar(&to.BearerFile, kind+"-bearer-file", "", "file with a token that each --"+kind+" gets as bearer; read at each delivery")
+		fs.StringVar(&to.BasicFile, kind+"-basic-file", "", "file with one line user:password for each --"+kind+"; read at each delivery")
+		fs.StringVar(&to.CAFile, kind+"-ca-file", "", "PEM file of the authorities that sign the certificates of each --"+kind)
+	}
 	fs.StringSliceVar(&a.shadow, "shadow", nil, "detections that are stored and shown but never sent, such as p95_surge")
 	fs.StringVar(&a.dashboard, "dashboard-url", "", "URL of the Grafana dashboard, for links in alerts")
 	fs.StringVar(&a.runbook, "runbook-url", "", "URL of a runbook of your own, for links in alerts; #<detection> is added; default: the built-in pages")
@@ -52,7 +61,7 @@ func (a *alerting) options(g *global) (daemon.Options, error) {
 	}
 	o := daemon.Options{
 		UIListen: a.ui, ExternalURL: a.external, AllowedHosts: a.allowedHosts,
-		Alertmanagers: a.alertmanagers, Webhooks: a.webhooks,
+		Alertmanagers: a.alertmanagers, Webhooks: a.webhooks, SlackWebhooks: a.slacks, AlertmanagerAccess: a.toAlertmanager, WebhookAccess: a.toHook,
 		Detector: cfg, Clock: clock.System(), Logger: logger,
 	}
 	if a.config != "" {

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"time"
@@ -16,8 +17,8 @@ type Alertmanager struct{ to endpoint }
 
 // NewAlertmanager returns a notifier for the Alertmanager at base, such as
 // http://127.0.0.1:9093, with an optional path prefix.
-func NewAlertmanager(base string) (*Alertmanager, error) {
-	to, err := newEndpoint(base, "Alertmanager")
+func NewAlertmanager(base string, access Access) (*Alertmanager, error) {
+	to, err := newEndpoint(base, "Alertmanager", access)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +39,8 @@ type postableAlert struct {
 	GeneratorURL string            `json:"generatorURL,omitempty"`
 }
 
-// Notify posts all alerts in one request; Alertmanager takes all or none.
+// Notify posts all alerts in one request, and one by one if Alertmanager refuses that, since
+// it does so for a single one that is not to its liking.
 func (a *Alertmanager) Notify(ctx context.Context, alerts []detector.Alert) error {
 	out := make([]postableAlert, 0, len(alerts))
 	for _, al := range alerts {
@@ -50,8 +52,17 @@ func (a *Alertmanager) Notify(ctx context.Context, alerts []detector.Alert) erro
 	if len(out) == 0 {
 		return nil
 	}
-	if err := a.to.post(ctx, out, nil); err != nil {
-		return fmt.Errorf("alertmanager: %w", err)
+	err := a.to.post(ctx, out, nil)
+	var f *failure
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &f) && !f.refusal:
+		return &detector.DeliveryError{Reason: f.reason, Err: fmt.Errorf("alertmanager: %w", err)}
 	}
-	return nil
+	i := -1
+	return each("alertmanager", alerts, func(detector.Alert) error {
+		i++
+		return a.to.post(ctx, out[i:i+1], nil)
+	})
 }

@@ -35,7 +35,7 @@ func resolved(a detector.Alert) detector.Alert {
 
 func TestRealAlertmanagerTakesAndClearsAnAlert(t *testing.T) {
 	am := alertmanagertest.Start(t)
-	n, err := NewAlertmanager(am.URL + "/")
+	n, err := NewAlertmanager(am.URL+"/", Access{})
 	require.NoError(t, err)
 	ctx := context.Background()
 	a := sample()
@@ -57,7 +57,7 @@ func TestRealAlertmanagerTakesAndClearsAnAlert(t *testing.T) {
 
 func TestAlertmanagersRefusalIsSaid(t *testing.T) {
 	am := alertmanagertest.Start(t)
-	n, err := NewAlertmanager(am.URL)
+	n, err := NewAlertmanager(am.URL, Access{})
 	require.NoError(t, err)
 	a := sample()
 	a.Labels = map[string]string{"": "no name"}
@@ -80,7 +80,7 @@ func TestWebhookBodyAndIdempotencyKey(t *testing.T) {
 		w.WriteHeader(status)
 	}))
 	defer receiver.Close()
-	n, err := NewWebhook(receiver.URL+"/secret-token", "http://127.0.0.1:8686")
+	n, err := NewWebhook(receiver.URL+"/secret-token", "http://127.0.0.1:8686", Access{})
 	require.NoError(t, err)
 	require.NotContains(t, n.Name(), "secret")
 	a := sample()
@@ -102,7 +102,7 @@ func TestWebhookBodyAndIdempotencyKey(t *testing.T) {
 }
 
 func TestUnreachableReceiverShowsNoSecret(t *testing.T) {
-	n, err := NewWebhook("http://127.0.0.1:1/secret-token?key=secret", "")
+	n, err := NewWebhook("http://127.0.0.1:1/secret-token?key=secret", "", Access{})
 	require.NoError(t, err)
 	err = n.Notify(context.Background(), []detector.Alert{sample()})
 	require.ErrorContains(t, err, "http://127.0.0.1:1")
@@ -111,13 +111,13 @@ func TestUnreachableReceiverShowsNoSecret(t *testing.T) {
 
 func TestURLsAreChecked(t *testing.T) {
 	for _, bad := range []string{"", "127.0.0.1:9093", "ftp://x", "http://"} {
-		_, err := NewAlertmanager(bad)
+		_, err := NewAlertmanager(bad, Access{})
 		require.Error(t, err, bad)
-		_, err = NewWebhook(bad, "")
+		_, err = NewWebhook(bad, "", Access{})
 		require.Error(t, err, bad)
 	}
-	one, _ := NewWebhook("http://h/a", "")
-	two, _ := NewWebhook("http://h/b", "")
+	one, _ := NewWebhook("http://h/a", "", Access{})
+	two, _ := NewWebhook("http://h/b", "", Access{})
 	require.NotEqual(t, one.Name(), two.Name())
 }
 

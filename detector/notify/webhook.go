@@ -2,7 +2,6 @@ package notify
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"driftline/detector"
@@ -18,8 +17,8 @@ type Webhook struct {
 
 // NewWebhook returns a notifier for url. externalURL is what the body says of where
 // detectd's own pages are; it may be empty.
-func NewWebhook(url, externalURL string) (*Webhook, error) {
-	to, err := newEndpoint(url, "webhook")
+func NewWebhook(url, externalURL string, access Access) (*Webhook, error) {
+	to, err := newEndpoint(url, "webhook", access)
 	if err != nil {
 		return nil, err
 	}
@@ -52,17 +51,11 @@ type webhookBody struct {
 	Alerts            []webhookAlert    `json:"alerts"`
 }
 
-// Notify posts each alert that changed, and stops at the first that fails.
+// Notify posts each alert that changed. Its error says which were taken.
 func (w *Webhook) Notify(ctx context.Context, alerts []detector.Alert) error {
-	for _, a := range alerts {
-		if a.Resend {
-			continue
-		}
-		if err := w.to.post(ctx, w.body(a), map[string]string{"Idempotency-Key": a.Key()}); err != nil {
-			return fmt.Errorf("webhook: alert %s: %w", a.Key(), err)
-		}
-	}
-	return nil
+	return each("webhook", news(alerts), func(a detector.Alert) error {
+		return w.to.post(ctx, w.body(a), map[string]string{"Idempotency-Key": a.Key()})
+	})
 }
 
 func (w *Webhook) body(a detector.Alert) webhookBody {

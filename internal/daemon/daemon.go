@@ -42,6 +42,10 @@ type Options struct {
 	ExternalURL string
 	// Alertmanagers and Webhooks are receivers' URLs.
 	Alertmanagers, Webhooks []string
+	// AlertmanagerAccess and WebhookAccess say how those are reached.
+	AlertmanagerAccess, WebhookAccess notify.Access
+	// SlackWebhooks say where the URLs of incoming webhooks are kept: env:NAME or file:PATH.
+	SlackWebhooks []string
 	// Notifiers are further receivers.
 	Notifiers []detector.Notifier
 	// Detector are the detections' settings.
@@ -195,8 +199,13 @@ func receivers(o Options, external string) ([]detector.Notifier, error) {
 func remotes(o Options, external string) ([]detector.Notifier, error) {
 	var out []detector.Notifier
 	var errs []error
+	for flag, a := range map[string]notify.Access{"alertmanager": o.AlertmanagerAccess, "webhook": o.WebhookAccess} {
+		if err := a.Validate(); err != nil {
+			return nil, fmt.Errorf("--%s-bearer-file, --%s-basic-file, --%s-ca-file: %w", flag, flag, flag, err)
+		}
+	}
 	for _, u := range o.Alertmanagers {
-		n, err := notify.NewAlertmanager(u)
+		n, err := notify.NewAlertmanager(u, o.AlertmanagerAccess)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("--alertmanager: %w", err))
 			continue
@@ -204,12 +213,24 @@ func remotes(o Options, external string) ([]detector.Notifier, error) {
 		out = append(out, n)
 	}
 	for _, u := range o.Webhooks {
-		n, err := notify.NewWebhook(u, external)
+		n, err := notify.NewWebhook(u, external, o.WebhookAccess)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("--webhook: %w", err))
 			continue
 		}
 		out = append(out, n)
+	}
+	for _, where := range o.SlackWebhooks {
+		u, err := notify.Secret(where)
+		if err == nil {
+			var n *notify.Slack
+			if n, err = notify.NewSlack(u); err == nil {
+				out = append(out, n)
+			}
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--slack-webhook: %w", err))
+		}
 	}
 	return out, errors.Join(errs...)
 }
