@@ -44,6 +44,7 @@ on hidden retries, deadline drift and spreading latency while requests still suc
 		newCheck(),
 		newMigrate(g),
 		newDemo(g),
+		newBacktest(),
 		newEngine(),
 		newVersion(),
 	)
