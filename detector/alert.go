@@ -39,7 +39,8 @@ type Alert struct {
 	Annotations map[string]string `json:"annotations"`
 	// At is when the transition was decided.
 	At time.Time `json:"at"`
-	// StartsAt is the start of the first window that breached.
+	// StartsAt is when the change began, as far as the minutes show it; otherwise the start
+	// of the first window that breached.
 	StartsAt time.Time `json:"starts_at"`
 	// FiredAt and ResolvedAt are zero until then.
 	FiredAt    time.Time `json:"fired_at"`

@@ -25,7 +25,7 @@ func newCells() cells {
 			slice:   func(c *store.OperationCell) Slice { return c.Slice },
 			minute:  func(c *store.OperationCell) time.Time { return c.Minute },
 			fields:  operationFields,
-			count:   func(c *store.OperationCell) (n, status504 uint64) { return c.N - c.Late, c.Status504 },
+			count:   countOperations,
 			latency: func(c *store.OperationCell) *stats.Hist { return c.Inference.Hist },
 			loaded:  map[int64]bool{}, bySlice: map[Slice]*series{},
 		},
@@ -33,10 +33,26 @@ func newCells() cells {
 			slice:  func(c *store.RequestCell) Slice { return c.Slice },
 			minute: func(c *store.RequestCell) time.Time { return c.Minute },
 			fields: requestFields,
-			count:  func(c *store.RequestCell) (n, status504 uint64) { return c.N - c.Late, c.Status504 },
+			count:  countRequests,
 			loaded: map[int64]bool{}, bySlice: map[Slice]*series{},
 		},
 	}
+}
+
+func countOperations(c *store.OperationCell) counted {
+	out := counted{n: c.N - c.Late, status504: c.Status504}
+	switch c.Retries {
+	case "0":
+		out.known = out.n
+	case "1", "2+":
+		out.known, out.retried = out.n, out.n
+	}
+	return out
+}
+
+func countRequests(c *store.RequestCell) counted {
+	extra, known := extraAttempts(c.Attempts, c.Operations, c.AttemptsUnknown)
+	return counted{n: c.N - c.Late, status504: c.Status504, known: known, retried: min(extra, known)}
 }
 
 // forget drops minutes (Unix seconds) whose cells were computed anew.

@@ -59,6 +59,9 @@ type Config struct {
 	FireVotes int `yaml:"fire_votes"`
 	// FireRounds is over how many minutes fire_votes are counted.
 	FireRounds int `yaml:"fire_rounds"`
+	// FastFactor is how many times its firing level the lower bound of an effect must be for
+	// the alert to fire in the first minute, without votes.
+	FastFactor float64 `yaml:"fast_factor"`
 	// ClearRounds is how many quiet minutes in a row resolve an alert.
 	ClearRounds int `yaml:"clear_rounds"`
 	// ResendEvery is how often a firing alert is sent again, for receivers that expire alerts.
@@ -98,7 +101,7 @@ func DefaultConfig() Config {
 		Interval: 30 * time.Second, EvalDelay: 30 * time.Second, MaxEvalDelay: 3 * time.Minute,
 		ShortWindow: 5 * time.Minute, LongWindow: 30 * time.Minute,
 		BaselineWindow: 24 * time.Hour, BlockLength: 10 * time.Minute, MinBlocks: 3, MaxExclusion: 6 * time.Hour,
-		FDR: 0.05, FireVotes: 2, FireRounds: 3, ClearRounds: 5,
+		FDR: 0.05, FireVotes: 2, FireRounds: 3, FastFactor: 2, ClearRounds: 5,
 		ResendEvery: time.Minute, EndsAfter: 10 * time.Minute, ExpireAfter: 24 * time.Hour, NoDataGrace: 10 * time.Minute,
 		MaxSlices: 1000,
 		Rules:     DefaultRules(),
@@ -122,6 +125,7 @@ func (c Config) Validate() error {
 	check(c.MaxExclusion > 0, "max_exclusion %v: want more than 0", c.MaxExclusion)
 	check(c.FDR > 0 && c.FDR < 1, "fdr %v: want between 0 and 1", c.FDR)
 	check(c.FireVotes >= 1 && c.FireVotes <= c.FireRounds, "fire_votes %d of fire_rounds %d: want 1 or more, and not above the rounds", c.FireVotes, c.FireRounds)
+	check(c.FastFactor >= 1, "fast_factor %v: want 1 or more", c.FastFactor)
 	check(c.ClearRounds >= 1, "clear_rounds %d: want 1 or more", c.ClearRounds)
 	check(c.ResendEvery > 0 && c.EndsAfter >= 2*c.ResendEvery, "ends_after %v: want at least twice resend_every %v, or receivers let alerts lapse", c.EndsAfter, c.ResendEvery)
 	check(c.ExpireAfter > 0, "expire_after %v: want more than 0", c.ExpireAfter)

@@ -82,6 +82,7 @@ func JudgeDrift(w RequestWindow, b RequestBaseline, cfg DriftConfig) Verdict {
 	}
 	switch {
 	case now.Lo > v.Threshold:
+		v.Strength = now.Lo / v.Threshold
 		return v.with(Breach, "stale_budget")
 	case now.Estimate < cfg.ClearRise*reference:
 		return v.with(Quiet, "as_usual")

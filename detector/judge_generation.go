@@ -54,6 +54,7 @@ func JudgeGeneration(w OperationWindow, b OperationBaseline, cfg GenerationConfi
 	case r.est >= cfg.Ratio && r.lo >= (1+cfg.Ratio)/2 && output >= cfg.MoreTokens:
 		return v.with(Hold, "more_tokens")
 	case r.est >= cfg.Ratio && r.lo >= (1+cfg.Ratio)/2:
+		v.Strength = r.lo / cfg.Ratio
 		return v.with(Breach, "slow_decode")
 	case r.est < cfg.ClearRatio:
 		return v.with(Quiet, "as_usual")

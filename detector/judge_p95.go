@@ -88,8 +88,13 @@ func JudgeSpread(w OperationWindow, b OperationBaseline, cfg SpreadConfig, minBl
 		best.est, kind, v.Value, unitBase, best.lo, best.hi, p95/1e3, b.P95MS/1e3)
 	floor := math.Max(float64(cfg.P95Floor.Milliseconds()), cfg.P95Ratio*b.P95MS)
 	fires := func(r ratioTo) bool { return r.ok && r.est >= cfg.Ratio && r.lo >= (1+cfg.Ratio)/2 }
+	v.began(latencyOnset(w.Minutes))
 	switch {
 	case p95 >= floor && (fires(bulk) || fires(tail) || fires(moving)):
+		if passed(w.Minutes, w.To, cfg.ClearP95*b.P95MS) {
+			return v.with(Hold, "passed")
+		}
+		v.Strength = best.lo / cfg.Ratio
 		return v.with(Breach, reason)
 	case best.est < cfg.ClearRatio && level.est < cfg.ClearP95:
 		return v.with(Quiet, "as_usual")
@@ -102,10 +107,11 @@ func scatter(w OperationWindow, b OperationBaseline, cfg SpreadConfig, band floa
 	if b.Scatter.Windows < cfg.SubWindows {
 		return ratioTo{}
 	}
-	minutes := w.Minutes[max(0, len(w.Minutes)-cfg.SubWindows):]
-	subs := make([]stats.SubP95, len(minutes))
-	for i, m := range minutes {
-		subs[i] = m.Sub
+	subs := make([]stats.SubP95, 0, cfg.SubWindows)
+	for i := len(w.Minutes) - 1; i >= 0 && len(subs) < cfg.SubWindows; i-- {
+		if w.Minutes[i].N > 0 {
+			subs = append(subs, w.Minutes[i].Sub)
+		}
 	}
 	now, err := stats.P95SpreadOf(subs, stats.SpreadConfig{MinPerWindow: cfg.MinOperations, MinWindows: cfg.SubWindows})
 	if err != nil {
@@ -152,10 +158,15 @@ func JudgeSurge(w OperationWindow, b OperationBaseline, cfg SurgeConfig, minBloc
 		v.Text += fmt.Sprintf("; %.1f %% were cut, so the true P95 may be higher", 100*clipped.Estimate)
 	}
 	shifted := r.est >= cfg.ShiftRatio && r.lo >= (1+cfg.ShiftRatio)/2
+	v.began(latencyOnset(w.Minutes))
 	switch {
 	case p95 < float64(cfg.P95Floor.Milliseconds()):
 		return v.with(Quiet, "below_floor")
 	case r.est >= cfg.Ratio && r.lo >= (1+cfg.Ratio)/2:
+		if passed(w.Minutes, w.To, cfg.ClearRatio*b.P95MS) {
+			return v.with(Hold, "passed")
+		}
+		v.Strength = r.lo / cfg.Ratio
 		return v.with(Breach, "surge")
 	case shifted && clipped.Lo > cfg.ClippedShare:
 		return v.with(Breach, "clipped")

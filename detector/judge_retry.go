@@ -118,6 +118,7 @@ func JudgeRetry(w OperationWindow, b OperationBaseline, cfg RetryConfig) Verdict
 	effect := auc.Estimate >= cfg.FireAUC && auc.Lo >= (0.5+cfg.FireAUC)/2 && shift.Estimate >= need && shift.Lo > 0
 	impact := deadlineImpact(lo, hi, cfg.Impact)
 	risen := r.now.Lo > v.Threshold
+	v.began(retriesOnset(w.Minutes))
 	v.Severity = severity(impact)
 	v.Cause = hiddenCause(hi)
 	v.Text = fmt.Sprintf("%.1f %% of calls were retried (%s) and took %.1f s at the median against %.1f s with fewer (%s; difference %.1f s, 95 %% interval %.1f to %.1f s)",
@@ -138,6 +139,7 @@ func JudgeRetry(w OperationWindow, b OperationBaseline, cfg RetryConfig) Verdict
 	}
 	switch {
 	case effect && (risen || impact):
+		v.Strength = r.now.Lo / v.Threshold
 		if !risen {
 			v.P = 0.001 // the impact's own interval excludes chance; see deadlineImpact
 		}

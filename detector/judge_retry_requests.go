@@ -65,6 +65,7 @@ func JudgeRetryRequests(w RequestWindow, b RequestBaseline, cfg RetryConfig) Ver
 	separated := user.Estimate >= cfg.RequestAUC && user.Lo > 0.5+(cfg.RequestAUC-0.5)/2 && user.Estimate-agent.Estimate >= 0.1 &&
 		p.separation.mean() >= float64(cfg.MinSeparation.Milliseconds())
 	risen := r.now.Lo > v.Threshold
+	v.began(retriesOnset(w.Minutes))
 	lo, hi, _ := sides(total, cfg.MinSide)
 	v.Severity = severity(deadlineImpact(lo, hi, cfg.Impact))
 	v.Cause = hiddenCause(hi)
@@ -74,6 +75,7 @@ func JudgeRetryRequests(w RequestWindow, b RequestBaseline, cfg RetryConfig) Ver
 	case !close && risen && separated:
 		return v.with(Hold, "agent_time_moves_too")
 	case close && risen && separated:
+		v.Strength = r.now.Lo / v.Threshold
 		return v.with(Breach, "retries_hidden")
 	case r.now.Estimate < cfg.ClearRise*r.reference, user.Estimate < 0.55:
 		return v.with(Quiet, "as_usual")

@@ -59,6 +59,7 @@ func JudgeTTFT(w OperationWindow, b OperationBaseline, cfg TTFTConfig, minBlocks
 		return v.with(Hold, reasonPrefill)
 	case fires:
 		v.Cause = "the model begins to answer later than its prompts explain: a queue before it, or the way to it"
+		v.Strength = r.lo / cfg.Ratio
 		return v.with(Breach, reasonQueue)
 	case r.est < cfg.ClearRatio:
 		return v.with(Quiet, "as_usual")

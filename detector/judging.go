@@ -80,8 +80,8 @@ func (e *Engine) judge(ctx context.Context, w time.Time) ([]Verdict, error) {
 	}
 	nameTTFTCauses(out)
 	for _, s := range e.bound(ctx, settled(c.reqs.slicesWithin(from, w)), func(s Slice) uint64 { return c.reqs.bySlice[s].n(from.Unix(), w.Unix()) }) {
-		long := sync.OnceValue(func() *RequestWindow { return c.requestWindow(s, from, w, known[s]) })
-		out = append(out, e.judgeRequests(c.requestWindow(s, near, w, known[s]), long)...)
+		long := sync.OnceValue(func() *RequestWindow { return c.requestWindow(s, from, w, from, known[s]) })
+		out = append(out, e.judgeRequests(c.requestWindow(s, near, w, from, known[s]), long)...)
 	}
 	gateway := c.gatewayMinutes(w.Add(-e.cfg.gatewayMinutes()), w)
 	for _, s := range sortedSlices(gateway) {

@@ -70,6 +70,9 @@ func (c Config) votesNeeded(detection string) (m, n int) {
 	return c.FireVotes, c.FireRounds
 }
 
+// fast says that an effect is so large that its first minute is enough.
+func (c Config) fast(v Verdict) bool { return v.Strength >= c.FastFactor }
+
 // observe takes a verdict into the book. It returns the alert if its state or
 // severity changed, and whether anything changed that must be stored.
 func (b *book) observe(cfg Config, v Verdict, now time.Time) (change *Alert, dirty bool) {
@@ -139,11 +142,18 @@ func (t *track) breaches() int {
 func (b *book) begin(cfg Config, t *track, v Verdict, now time.Time) *Alert {
 	t.Votes, t.Quiet, t.LastJudged, t.LastSent, t.Told, t.Seen = nil, 0, now, time.Time{}, 0, Interval{v.From, v.To}
 	t.Alert.Muted, t.Alert.MutedBy = "", ""
-	t.Alert.State, t.Alert.StartsAt, t.Alert.FiredAt, t.Alert.ResolvedAt = Pending, v.From, time.Time{}, time.Time{}
+	started, touched := v.From, v.From
+	if !v.Since.IsZero() {
+		started = v.Since
+		if v.Since.Before(v.From) {
+			touched = v.Since
+		}
+	}
+	t.Alert.State, t.Alert.StartsAt, t.Alert.FiredAt, t.Alert.ResolvedAt = Pending, started, time.Time{}, time.Time{}
 	t.set(cfg, v, now)
-	b.Incidents = append(b.Incidents, incident{t.Alert.Fingerprint, v.Slice.Service, v.Slice.Agent, Interval{From: v.From}})
+	b.Incidents = append(b.Incidents, incident{t.Alert.Fingerprint, v.Slice.Service, v.Slice.Agent, Interval{From: touched}})
 	t.vote(v, 1)
-	if m, _ := cfg.votesNeeded(v.Detection); m <= 1 {
+	if m, _ := cfg.votesNeeded(v.Detection); m <= 1 || cfg.fast(v) {
 		return b.fire(t, v, now)
 	}
 	t.Alert.Transition++
@@ -162,7 +172,7 @@ func (b *book) fire(t *track, v Verdict, now time.Time) *Alert {
 func (b *book) fireOrLapse(cfg Config, t *track, v Verdict, now time.Time) *Alert {
 	m, n := cfg.votesNeeded(v.Detection)
 	switch {
-	case t.breaches() >= m && v.Level == Breach:
+	case v.Level == Breach && (t.breaches() >= m || cfg.fast(v)):
 		t.set(cfg, v, now)
 		return b.fire(t, v, now)
 	case len(t.Votes) >= n && t.breaches() == 0:

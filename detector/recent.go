@@ -15,8 +15,8 @@ type recent[C any] struct {
 	slice  func(*C) Slice
 	minute func(*C) time.Time
 	fields func(*C, coder)
-	// count gives the cell's work and how much of it ended with HTTP 504.
-	count func(*C) (n, status504 uint64)
+	// count gives what is counted by minute.
+	count func(*C) counted
 	// latency, where a kind has one, is what P95 by minute is taken of.
 	latency func(*C) *stats.Hist
 
@@ -27,12 +27,20 @@ type recent[C any] struct {
 // series is a slice's minutes with work, in order.
 type series struct{ minutes []packedMinute }
 
+// counted is the work of a cell or a minute, how much of it ended with HTTP 504, how much
+// knows its attempts, and how much of that was tried again.
+type counted struct{ n, status504, known, retried uint64 }
+
+func (c counted) plus(o counted) counted {
+	return counted{c.n + o.n, c.status504 + o.status504, c.known + o.known, c.retried + o.retried}
+}
+
 // packedMinute is the cells of one slice and minute.
 type packedMinute struct {
-	at           int64 // Unix seconds
-	n, status504 uint64
-	cells        []byte
-	p95          subP95
+	at int64 // Unix seconds
+	counted
+	cells []byte
+	p95   subP95
 }
 
 // subP95 is a minute's P95 in the precision that a histogram's buckets have anyway.
@@ -109,8 +117,7 @@ func (r *recent[C]) add(from, to time.Time, cells []C) {
 		p := packer{}
 		var hist stats.Hist
 		for ; i < len(cells) && r.minute(&cells[i]).Unix() == at && r.slice(&cells[i]) == s; i++ {
-			n, status504 := r.count(&cells[i])
-			m.n, m.status504 = m.n+n, m.status504+status504
+			m.counted = m.plus(r.count(&cells[i]))
 			if r.latency != nil {
 				hist.Merge(r.latency(&cells[i]))
 			}
@@ -160,15 +167,12 @@ func (s *series) within(from, to int64) bool {
 	return slices.ContainsFunc(s.minutes, func(m packedMinute) bool { return m.at >= from && m.at < to })
 }
 
-// p95s gives the P95 of each minute in [from, to) that has one.
-func (s *series) p95s(from, to int64) []Minute {
-	var out []Minute
+// summaries gives the minutes in [from, to), Unix seconds, in order.
+func (s *series) summaries(from, to int64) []Minute {
+	out := make([]Minute, 0, len(s.minutes))
 	for i := range s.minutes {
-		if m := &s.minutes[i]; m.at >= from && m.at < to && m.p95.n > 0 {
-			if out == nil {
-				out = make([]Minute, 0, len(s.minutes)-i)
-			}
-			out = append(out, Minute{At: time.Unix(m.at, 0).UTC(), N: uint64(m.p95.n), P95MS: float64(m.p95.p95MS), Sub: m.p95.sub()})
+		if m := &s.minutes[i]; m.at >= from && m.at < to {
+			out = append(out, Minute{At: time.Unix(m.at, 0).UTC(), N: uint64(m.p95.n), P95MS: float64(m.p95.p95MS), Sub: m.p95.sub(), Known: m.known, Retried: m.retried})
 		}
 	}
 	return out

@@ -34,7 +34,12 @@ type Verdict struct {
 	// Reason is one word on why, for instance no_retries or fdr.
 	Reason   string
 	From, To time.Time
-	Samples  uint64
+	// Since is when the change began, as far as the long window shows; zero when unknown.
+	Since   time.Time
+	Samples uint64
+	// Strength is how many times its firing level the lower bound of the effect is, where the
+	// detection says so; see [Config.FastFactor].
+	Strength float64
 	// Value, Threshold and Baseline are in Unit: 1 for shares, ms.
 	Value     float64
 	Threshold float64
@@ -54,9 +59,11 @@ type Verdict struct {
 
 // Evidence is what an alert page shows and what is stored as JSON.
 type Evidence struct {
-	Reason     string             `json:"reason,omitempty"`
-	From       time.Time          `json:"from"`
-	To         time.Time          `json:"to"`
+	Reason string    `json:"reason,omitempty"`
+	From   time.Time `json:"from"`
+	To     time.Time `json:"to"`
+	// Since is when the change began, where the minutes before show it.
+	Since      *time.Time         `json:"since,omitempty"`
 	Samples    uint64             `json:"samples"`
 	EffectUnit string             `json:"effect_unit,omitempty"`
 	Effect     *stats.Interval    `json:"effect,omitempty"`

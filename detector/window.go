@@ -55,6 +55,8 @@ type Minute struct {
 	N     uint64
 	P95MS float64
 	Sub   stats.SubP95
+	// Known counts work that knows its attempts, Retried that with more than one.
+	Known, Retried uint64
 }
 
 // OperationWindow is a slice of operations in [From, To).
@@ -75,8 +77,8 @@ type OperationWindow struct {
 	// PerToken is the time per output token.
 	PerToken store.Measure
 	Tokens   Tokens
-	// Minutes are those with inference times, in order. They reach back before
-	// From, to the start of the long window, for tests over sub-windows.
+	// Minutes are those with work, in order. They reach back before From, to the start of
+	// the long window, for tests over sub-windows and for when a change began.
 	Minutes []Minute
 }
 
@@ -118,6 +120,9 @@ type RequestWindow struct {
 	Missed          uint64
 	User            store.Measure
 	Strata          map[string]*Stratum
+	// Minutes are as in OperationWindow, without latencies; Known counts operations, Retried
+	// attempts beyond the first.
+	Minutes []Minute
 	// BudgetMS is the median declared budget in milliseconds, 0 when none is known.
 	BudgetMS float64
 }
@@ -128,7 +133,7 @@ func emptyMeasure() store.Measure { return store.Measure{Hist: &stats.Hist{}} }
 func (c *cells) operationWindow(s Slice, from, to, long time.Time) *OperationWindow {
 	w := &OperationWindow{Slice: s, From: from, To: to, ByRetries: map[string]*RetryGroup{}, Inference: emptyMeasure(), TTFT: emptyMeasure(), PerToken: emptyMeasure()}
 	if of := c.ops.bySlice[s]; of != nil {
-		w.Minutes = of.p95s(long.Unix(), to.Unix())
+		w.Minutes = of.summaries(long.Unix(), to.Unix())
 	}
 	c.ops.each(s, from, to, w.add)
 	return w
@@ -150,8 +155,11 @@ func (w *OperationWindow) add(c *store.OperationCell) {
 }
 
 // requestWindow is the agent's window [from, to).
-func (c *cells) requestWindow(s Slice, from, to time.Time, budgetMS float64) *RequestWindow {
+func (c *cells) requestWindow(s Slice, from, to, long time.Time, budgetMS float64) *RequestWindow {
 	w := &RequestWindow{Slice: s, From: from, To: to, Strata: map[string]*Stratum{}, User: emptyMeasure(), BudgetMS: budgetMS}
+	if of := c.reqs.bySlice[s]; of != nil {
+		w.Minutes = of.summaries(long.Unix(), to.Unix())
+	}
 	c.reqs.each(s, from, to, w.add)
 	return w
 }
