@@ -73,6 +73,8 @@ func withObject(tables []Table, version uint32, obj object) []Table {
 		tables = append(tables, table)
 	case obj.alters != "":
 		err = alterParsed(tables, obj, o.mustRender(version, obj))
+	case obj.rebuilds != "":
+		err = rebuildParsed(tables, obj, o.mustRender(version, obj))
 	}
 	if err != nil {
 		panic(err) // a template in the binary is broken; TestTemplatesRender shows it first
@@ -94,6 +96,20 @@ func alterParsed(tables []Table, obj object, text string) error {
 			return err
 		}
 	}
+	return nil
+}
+
+func rebuildParsed(tables []Table, obj object, text string) error {
+	at := slices.IndexFunc(tables, func(t Table) bool { return t.Name == obj.rebuilds })
+	if at < 0 {
+		return fmt.Errorf("schema: %s rebuilds %s, which no earlier step creates", obj.name, obj.rebuilds)
+	}
+	table, err := parseTable(text)
+	if err != nil {
+		return err
+	}
+	table.Name, table.TTLKey, table.ShardBy = tables[at].Name, tables[at].TTLKey, tables[at].ShardBy
+	tables[at] = table
 	return nil
 }
 

@@ -67,7 +67,7 @@ func migrator() error {
 // change is a statement that changes something, without what differs from run to run.
 func change(text string) string {
 	text = strings.TrimSpace(text)
-	for _, verb := range []string{"CREATE ", "INSERT ", "ALTER ", "RENAME ", "DROP "} {
+	for _, verb := range []string{"CREATE ", "INSERT ", "ALTER ", "RENAME ", "EXCHANGE ", "DROP "} {
 		if strings.HasPrefix(text, verb) {
 			return ownParts.ReplaceAllString(text, "")
 		}

@@ -184,6 +184,31 @@ func (l *lock) renew(ctx context.Context) error {
 	return nil
 }
 
+// during does long work and renews the lock meanwhile. If that fails, the work is called off.
+func (l *lock) during(ctx context.Context, work func(context.Context) error) error {
+	if err := l.renew(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	done := make(chan error, 1)
+	go func() { done <- work(ctx) }()
+	tick := time.NewTicker(LockStale / 8)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-tick.C:
+			if err := l.renew(ctx); err != nil {
+				cancel(err)
+				<-done
+				return err
+			}
+		}
+	}
+}
+
 // release frees the lock, even if the migration's context has ended.
 func (l *lock) release(logger *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

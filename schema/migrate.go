@@ -75,6 +75,7 @@ func up(ctx context.Context, conn driver.Conn, o Options, known uint32, logger *
 		return st.Problem
 	}
 	o = o.withDefaults()
+	o.last = known
 	for _, statement := range o.bootstrap() {
 		if err := conn.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("prepare database %s: %w", o.Database, err)
@@ -127,11 +128,9 @@ func (o Options) apply(ctx context.Context, conn driver.Conn, st Status, l *lock
 		if err := l.renew(ctx); err != nil {
 			return err
 		}
-		for _, statement := range step.Statements {
-			if err := conn.Exec(ctx, statement); err != nil {
-				err = fmt.Errorf("schema step %d.%d (%s) in database %s: %w", step.Version, step.Number, step.Name, o.Database, err)
-				return errors.Join(err, record())
-			}
+		if err := o.run(ctx, conn, step, l, logger); err != nil {
+			err = fmt.Errorf("schema step %d.%d (%s) in database %s: %w", step.Version, step.Number, step.Name, o.Database, err)
+			return errors.Join(err, record())
 		}
 		if !pending {
 			continue
@@ -144,6 +143,18 @@ func (o Options) apply(ctx context.Context, conn driver.Conn, st Status, l *lock
 		}
 	}
 	return record()
+}
+
+func (o Options) run(ctx context.Context, conn driver.Conn, step Step, l *lock, logger *slog.Logger) error {
+	if step.of.rebuilds != "" {
+		return o.rebuild(ctx, conn, step, l, logger)
+	}
+	for _, statement := range step.Statements {
+		if err := conn.Exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // DryRun returns the statements that Up would run now, without running any. With a nil
@@ -185,6 +196,14 @@ func DryRun(ctx context.Context, conn driver.Conn, o Options) ([]string, error) 
 	}
 	for _, step := range pending {
 		out = append(out, step.Statements...)
+		if step.of.rebuilds == "" || conn == nil {
+			continue
+		}
+		statements, err := o.planRebuild(ctx, conn, step)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, statements...)
 	}
 	if len(pending) > 0 {
 		out = append(out, o.record(pending...))

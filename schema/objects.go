@@ -16,10 +16,23 @@ type object struct {
 	// keeps the columns it was created with, so the view over the table follows as a step of
 	// the same version, with CREATE OR REPLACE VIEW.
 	alters string
+	// rebuilds is the base table that the template defines anew, for what ALTER cannot change:
+	// the sort key, index_granularity. The template is a CREATE TABLE with all columns of the
+	// table, and its key has the same columns, so that the same rows replace each other. See
+	// rebuild.
+	rebuilds string
 }
 
 func (o object) isTable() bool { return o.shardBy != "" }
-func (o object) isView() bool  { return o.shardBy == "" && o.alters == "" }
+func (o object) isView() bool  { return o.shardBy == "" && o.target() == "" }
+
+// target is the table that the object changes; empty for new tables and views.
+func (o object) target() string {
+	if o.rebuilds != "" {
+		return o.rebuilds
+	}
+	return o.alters
+}
 
 // versions lists each version's objects in the order they are applied: a view after the
 // table it reads. Applied versions are frozen; what changes comes as a new version.
@@ -27,6 +40,7 @@ var versions = map[uint32][]object{
 	1: version1,
 	2: version2,
 	3: version3,
+	4: version4,
 }
 
 // version1 has shipped and does not change.
@@ -115,11 +129,21 @@ var version2 = []object{
 	{name: "rollup_attempts_1h_find_new", alters: "rollup_attempts_1h_base"},
 }
 
-// version3 may change until it ships: add a template to sql/0003 and a line here.
+// version3 has shipped and does not change.
 var version3 = []object{
 	{name: "requests_add_keys", alters: "requests_base"},
 	{name: "operations_add_fallback", alters: "operations_base"},
 	{name: "requests"},
 	{name: "operations"},
 	{name: "client_tries"},
+}
+
+// version4 may change until it ships: add a template to sql/0004 and a line here.
+var version4 = []object{
+	{name: "rollup_operations_1m_rebuild", rebuilds: "rollup_operations_1m_base"},
+	{name: "rollup_requests_1m_rebuild", rebuilds: "rollup_requests_1m_base"},
+	{name: "rollup_attempts_1m_rebuild", rebuilds: "rollup_attempts_1m_base"},
+	{name: "rollup_operations_1h_buffers", alters: "rollup_operations_1h_base"},
+	{name: "rollup_requests_1h_buffers", alters: "rollup_requests_1h_base"},
+	{name: "rollup_attempts_1h_buffers", alters: "rollup_attempts_1h_base"},
 }

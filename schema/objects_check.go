@@ -40,7 +40,7 @@ func objectsOf(steps []Step) []object {
 	var out []object
 	for _, step := range steps {
 		for _, obj := range versions[step.Version] {
-			if obj.name == step.Name && obj.alters == "" && !slices.Contains(out, obj) {
+			if obj.name == step.Name && obj.target() == "" && !slices.Contains(out, obj) {
 				out = append(out, obj)
 			}
 		}
@@ -51,7 +51,7 @@ func objectsOf(steps []Step) []object {
 // names lists what an object is called in the database: on a cluster a table has two.
 func (o Options) names(obj object) []string {
 	if o.Cluster != "" && obj.isTable() {
-		return []string{obj.name + "_local", obj.name}
+		return []string{o.localName(obj.name), obj.name}
 	}
 	return []string{obj.name}
 }
@@ -141,14 +141,11 @@ func shorten(items []string) string {
 
 // restores says whether the step makes or changes one of the missing objects.
 func (s Step) restores(missing []string) bool {
-	for _, obj := range versions[s.Version] {
-		if obj.name == s.Name {
-			target := obj.name
-			if obj.alters != "" {
-				target = obj.alters
-			}
-			return slices.Contains(missing, target) || slices.Contains(missing, target+"_local")
-		}
+	target := s.of.target()
+	if target == "" {
+		target = s.of.name
 	}
-	return false
+	return slices.ContainsFunc(missing, func(name string) bool {
+		return name == target || strings.HasPrefix(name, target+"_") && strings.HasSuffix(name, "_local")
+	})
 }

@@ -71,6 +71,8 @@ type Options struct {
 	// AppliedBy is recorded with each applied step, as "who migrated": a host name, a
 	// version. It is text only.
 	AppliedBy string
+	// last is the newest version that the tables are to have; 0 is Version.
+	last uint32
 }
 
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)

@@ -33,10 +33,19 @@ func (o Options) render(name, text string) (string, error) {
 
 // local is the table that holds this node's rows.
 func (o Options) local(name string) string {
-	if o.Cluster != "" {
-		name += "_local"
+	return o.Database + "." + o.localName(name)
+}
+
+// localName is local without the database. A table that was rebuilt has another name on a
+// cluster than before, and with it another path in Keeper.
+func (o Options) localName(name string) string {
+	if o.Cluster == "" {
+		return name
 	}
-	return o.Database + "." + name
+	if version, _, ok := o.rebuiltBy(name); ok {
+		name = versioned(name, version)
+	}
+	return name + "_local"
 }
 
 // all is the name readers and writers use: on a cluster the Distributed table.
@@ -71,9 +80,13 @@ func (o Options) ttlDays(key string) (int, error) {
 
 // distributed is the statement for the table over all shards of obj.
 func (o Options) distributed(obj object) string {
-	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s AS %s\nENGINE = Distributed(%s, %s, %s, %s)",
+	return "CREATE TABLE IF NOT EXISTS " + o.overShards(obj)
+}
+
+func (o Options) overShards(obj object) string {
+	return fmt.Sprintf("%s%s AS %s\nENGINE = Distributed(%s, %s, %s, %s)",
 		o.all(obj.name), o.onCluster(), o.local(obj.name),
-		quote(o.Cluster), quote(o.Database), quote(obj.name+"_local"), obj.shardBy)
+		quote(o.Cluster), quote(o.Database), quote(o.localName(obj.name)), obj.shardBy)
 }
 
 // quote renders s as a string literal.

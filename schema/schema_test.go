@@ -19,6 +19,11 @@ func TestTemplatesRender(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, cluster, len(one))
 	for i, step := range one {
+		if step.of.rebuilds != "" {
+			require.Empty(t, step.Statements, "what it does depends on what is there")
+			require.Equal(t, step.Checksum, cluster[i].Checksum)
+			continue
+		}
 		require.Len(t, step.Statements, 1, step.Name)
 		require.NotContains(t, step.Statements[0], "ON CLUSTER")
 		require.NotContains(t, step.Statements[0], "Replicated")
@@ -28,9 +33,10 @@ func TestTemplatesRender(t *testing.T) {
 		}
 		if strings.HasSuffix(step.Name, "_base") {
 			require.Len(t, cluster[i].Statements, 2, step.Name)
-			require.Contains(t, cluster[i].Statements[0], "driftline."+step.Name+"_local ")
+			local := Options{Cluster: "main"}.localName(step.Name)
+			require.Contains(t, cluster[i].Statements[0], "driftline."+local+" ")
 			require.Contains(t, cluster[i].Statements[0], "ENGINE = Replicated")
-			require.Contains(t, cluster[i].Statements[1], "ENGINE = Distributed('main', 'driftline', '"+step.Name+"_local', cityHash64(")
+			require.Contains(t, cluster[i].Statements[1], "ENGINE = Distributed('main', 'driftline', '"+local+"', cityHash64(")
 		}
 	}
 }
@@ -111,6 +117,9 @@ func TestEveryTableSaysItsRetention(t *testing.T) {
 	objects := allObjects()
 	require.Len(t, steps, len(objects))
 	for i, obj := range objects {
+		if obj.rebuilds != "" {
+			continue // its definition is the one that the table is made with
+		}
 		m := ttlInDDL.FindStringSubmatch(steps[i].Statements[0])
 		if obj.ttl == "" {
 			require.Nil(t, m, obj.name)

@@ -53,6 +53,7 @@ func readStatus(ctx context.Context, conn driver.Conn, o Options, known uint32) 
 		return Status{}, err
 	}
 	o = o.withDefaults()
+	o.last = known
 	st := Status{Database: o.Database, Known: known}
 	if st.ServerVersion, err = serverVersion(ctx, conn); err != nil {
 		return st, err

@@ -12,7 +12,7 @@ import (
 var files embed.FS
 
 // Version is the newest schema version this binary knows, and the only one it works with.
-const Version = 3
+const Version = 4
 
 // source returns an object's template text.
 func source(version uint32, name string) string {
@@ -33,8 +33,11 @@ type Step struct {
 	// Checksum is the SHA-256 of the template, in hex, so it is the same on one node and
 	// on a cluster, and for every retention.
 	Checksum string
-	// Statements create or change the object; each is safe to run again.
+	// Statements create or change the object; each is safe to run again. A step that rebuilds
+	// a table has none: what it has to do depends on what is there, see DryRun.
 	Statements []string
+	// of is what the step is about.
+	of object
 }
 
 // Steps renders every step up to Version, in the order they are applied. The error is
@@ -47,12 +50,13 @@ func stepsUpTo(o Options, last uint32) ([]Step, error) {
 		return nil, err
 	}
 	o = o.withDefaults()
+	o.last = last
 	var steps []Step
 	for version := uint32(1); version <= last; version++ {
 		for i, obj := range versions[version] {
 			text := source(version, obj.name)
 			sum := sha256.Sum256([]byte(text))
-			step := Step{Version: version, Number: uint32(i + 1), Name: obj.name, Checksum: hex.EncodeToString(sum[:])}
+			step := Step{Version: version, Number: uint32(i + 1), Name: obj.name, Checksum: hex.EncodeToString(sum[:]), of: obj}
 			var err error
 			if step.Statements, err = o.statements(obj, text); err != nil {
 				return nil, err
@@ -65,6 +69,12 @@ func stepsUpTo(o Options, last uint32) ([]Step, error) {
 
 // statements renders one object from its template's text.
 func (o Options) statements(obj object, text string) ([]string, error) {
+	if obj.rebuilds != "" {
+		return nil, nil
+	}
+	if version, by, ok := o.rebuiltBy(obj.name); ok {
+		text = source(version, by.name) // a table that is new is made as it is to be
+	}
 	rendered, err := o.render(obj.name, text)
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ Schema version %d, for ClickHouse %s or newer. ` + "`detectd migrate up`" + ` an
 - Filter on the columns of the sort key as they are (` + "`service_name`" + `, the time column), so that parts and granules are skipped. ` + "`trace_id`" + ` has a bloom filter.
 - Instants are UTC; ` + "`_ns`" + ` is nanoseconds; NULL is unknown and never zero.
 - ` + "`ingested_at`" + ` is the exporter's clock when it sent the row, ` + "`stored_at`" + ` the server's clock when it came in.
-- On a cluster each table is ` + "`<name>_local`" + ` (Replicated) under a Distributed table of the plain name; the sharding expression is given with each table.
+- On a cluster each table is ` + "`<name>_local`" + ` (Replicated; one that a version rebuilt is ` + "`<name>_v<version>_local`" + `) under a Distributed table of the plain name; the sharding expression is given with each table.
 - Rows older than a table's retention go when their whole partition is past it. Retention is set with ` + "`--ttl-days`" + ` by the key given with each table, and stands in the table's DDL.
 
 | table | rows are | key of retention | default, days |

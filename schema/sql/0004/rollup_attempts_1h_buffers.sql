@@ -1,0 +1,1 @@
+MODIFY SETTING max_compress_block_size = 65536
