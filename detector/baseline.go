@@ -29,6 +29,9 @@ type OperationBaseline struct {
 	TTFT     LevelBaseline
 	PerToken LevelBaseline
 	Tokens   Tokens
+	// Season is the factor of the time of day that P50MS, P95MS and the spreads contain; 0
+	// or 1 is none.
+	Season float64
 	// Known counts operations that know their attempts, Retried those with retries.
 	Known   uint64
 	Retried uint64

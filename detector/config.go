@@ -50,6 +50,9 @@ type Config struct {
 	BlockLength time.Duration `yaml:"block_length"`
 	// MinBlocks is how many blocks with enough work a baseline needs.
 	MinBlocks int `yaml:"min_blocks"`
+	// SeasonDays is over how many days the rhythm of the day is learnt, by which baselines of
+	// latency rise and fall; 0 is without.
+	SeasonDays int `yaml:"season_days"`
 	// MaxExclusion bounds how much of one incident stays out of the baseline. A
 	// level that lasts longer becomes the new normal.
 	MaxExclusion time.Duration `yaml:"max_exclusion"`
@@ -100,7 +103,7 @@ func DefaultConfig() Config {
 	return Config{
 		Interval: 30 * time.Second, EvalDelay: 30 * time.Second, MaxEvalDelay: 3 * time.Minute,
 		ShortWindow: 5 * time.Minute, LongWindow: 30 * time.Minute,
-		BaselineWindow: 24 * time.Hour, BlockLength: 10 * time.Minute, MinBlocks: 3, MaxExclusion: 6 * time.Hour,
+		BaselineWindow: 24 * time.Hour, BlockLength: 10 * time.Minute, MinBlocks: 3, SeasonDays: 14, MaxExclusion: 6 * time.Hour,
 		FDR: 0.05, FireVotes: 2, FireRounds: 3, FastFactor: 2, ClearRounds: 5,
 		ResendEvery: time.Minute, EndsAfter: 10 * time.Minute, ExpireAfter: 24 * time.Hour, NoDataGrace: 10 * time.Minute,
 		MaxSlices: 1000,
@@ -122,6 +125,7 @@ func (c Config) Validate() error {
 	check(minute(c.ShortWindow) && minute(c.LongWindow) && c.LongWindow >= c.ShortWindow, "short_window %v, long_window %v: want whole minutes, and the second not below the first", c.ShortWindow, c.LongWindow)
 	check(minute(c.BlockLength) && time.Hour%c.BlockLength == 0, "block_length %v: want whole minutes that divide an hour", c.BlockLength)
 	check(c.MinBlocks >= 1 && time.Duration(c.MinBlocks)*c.BlockLength <= c.BaselineWindow, "min_blocks %d: want 1 or more, and no more than baseline_window %v holds", c.MinBlocks, c.BaselineWindow)
+	check(c.SeasonDays == 0 || c.SeasonDays >= minSeasonDays && c.SeasonDays <= 90, "season_days %d: want 0, or %d to 90", c.SeasonDays, minSeasonDays)
 	check(c.MaxExclusion > 0, "max_exclusion %v: want more than 0", c.MaxExclusion)
 	check(c.FDR > 0 && c.FDR < 1, "fdr %v: want between 0 and 1", c.FDR)
 	check(c.FireVotes >= 1 && c.FireVotes <= c.FireRounds, "fire_votes %d of fire_rounds %d: want 1 or more, and not above the rounds", c.FireVotes, c.FireRounds)

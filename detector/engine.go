@@ -23,6 +23,7 @@ type Store interface {
 	OperationCells(ctx context.Context, from, to time.Time) ([]store.OperationCell, error)
 	RequestCells(ctx context.Context, from, to time.Time) ([]store.RequestCell, error)
 	OperationHistory(ctx context.Context, from, to time.Time) ([]store.OperationMinute, error)
+	OperationHours(ctx context.Context, hours []time.Time) ([]store.OperationHour, error)
 	RequestHistory(ctx context.Context, from, to time.Time) ([]store.RequestMinute, error)
 	Budgets(ctx context.Context, from, to time.Time) ([]store.Budget, error)
 	IngestLag(ctx context.Context, from, to time.Time) (time.Duration, uint64, error)
@@ -58,6 +59,7 @@ type Engine struct {
 	book      *book
 	baselines *Baselines
 	cells     cells
+	seasons   seasons
 	lastOK    time.Time
 	unsaved   []store.AlertRow
 	ready     atomic.Bool
@@ -101,7 +103,7 @@ func New(cfg Config, st Store, roller Roller, notifiers []Notifier, clk clock.Cl
 		}
 		names[n.Name()] = true
 	}
-	e := &Engine{cfg: cfg, store: st, roller: roller, notifiers: notifiers, clock: clk, log: slog.New(slog.DiscardHandler), baselines: NewBaselines(cfg), cells: newCells(), tries: map[string]*tries{}, again: make(chan struct{}, 1)}
+	e := &Engine{cfg: cfg, store: st, roller: roller, notifiers: notifiers, clock: clk, log: slog.New(slog.DiscardHandler), baselines: NewBaselines(cfg), cells: newCells(), seasons: newSeasons(cfg.SeasonDays), tries: map[string]*tries{}, again: make(chan struct{}, 1)}
 	if err := WithMeter(noop.NewMeterProvider().Meter("driftline"))(e); err != nil {
 		return nil, err
 	}
@@ -164,6 +166,9 @@ func (e *Engine) Reconfigure(cfg Config) error {
 		e.baselines = NewBaselines(cfg) // its blocks are read again in the next round
 	} else {
 		e.baselines.reconfigure(cfg)
+	}
+	if cfg.SeasonDays != old.SeasonDays {
+		e.seasons = newSeasons(cfg.SeasonDays)
 	}
 	if e.book != nil {
 		e.baselines.SetIncidents(e.book.excluded())
@@ -282,6 +287,9 @@ func (e *Engine) evaluate(ctx context.Context, now time.Time) (Round, error) {
 		e.baselines.Forget(w, minutes)
 	}
 	if err := e.loadBaselines(ctx, w); err != nil {
+		return round, err
+	}
+	if err := e.seasons.read(ctx, e.store, w); err != nil {
 		return round, err
 	}
 	if round.Verdicts, err = e.judge(ctx, w); err != nil {

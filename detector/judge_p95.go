@@ -80,6 +80,9 @@ func JudgeSpread(w OperationWindow, b OperationBaseline, cfg SpreadConfig, minBl
 	v.number("p95_movement_ratio", moving.est)
 	v.number("p95_ms", p95)
 	v.number("p95_baseline_ms", b.P95MS)
+	if b.Season > 0 && b.Season != 1 {
+		v.number("time_of_day_factor", b.Season)
+	}
 	v.number("p95_ratio", level.est)
 	v.number("status_504_share", share(w.Status504, w.N))
 	v.Severity = severity(missed(w.Missed, w.Known, b.DeadlineMissed, b.DeadlineKnown, cfg.MissShare))
@@ -145,6 +148,9 @@ func JudgeSurge(w OperationWindow, b OperationBaseline, cfg SurgeConfig, minBloc
 	v.P = r.p()
 	v.number("p95_ms", p95)
 	v.number("p95_baseline_ms", b.P95MS)
+	if b.Season > 0 && b.Season != 1 {
+		v.number("time_of_day_factor", b.Season)
+	}
 	v.number("p95_ratio", r.est)
 	v.number("cusum", sum)
 	v.number("shift_minutes", float64(since))

@@ -94,7 +94,8 @@ func (e *Engine) judge(ctx context.Context, w time.Time) ([]Verdict, error) {
 }
 
 func (e *Engine) judgeOperation(short *OperationWindow, long func() *OperationWindow) []Verdict {
-	b, rules := e.baselines.Operation(short.Slice), e.cfg.For(short.Slice)
+	b := e.baselines.Operation(short.Slice).at(e.seasons.factor(short.Slice, short.To))
+	rules := e.cfg.For(short.Slice)
 	model := modelKind(short.Kind)
 	out := make([]Verdict, 0, len(operationDetections))
 	for i := range operationDetections {

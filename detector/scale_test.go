@@ -109,6 +109,15 @@ func (m *manySlices) OperationHistory(_ context.Context, from, to time.Time) (ou
 	return out, nil
 }
 
+func (m *manySlices) OperationHours(_ context.Context, hours []time.Time) (out []store.OperationHour, _ error) {
+	for i := range m.slices {
+		for _, h := range hours {
+			out = append(out, store.OperationHour{Slice: m.slice(i), Hour: h, Inference: m.measure(i, h.Unix()/60, int(60*m.rate(i)))})
+		}
+	}
+	return out, nil
+}
+
 func (m *manySlices) RequestCells(context.Context, time.Time, time.Time) ([]store.RequestCell, error) {
 	return nil, nil
 }

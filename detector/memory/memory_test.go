@@ -68,6 +68,12 @@ func TestCellsEqualTheEngines(t *testing.T) {
 	equal(t, engine.OperationHistory, mem.OperationHistory, from, to)
 	equal(t, engine.RequestHistory, mem.RequestHistory, from, to)
 	equal(t, engine.Budgets, mem.Budgets, from, to)
+	hours := func(read func(context.Context, []time.Time) ([]store.OperationHour, error)) func(context.Context, time.Time, time.Time) ([]store.OperationHour, error) {
+		return func(ctx context.Context, from, _ time.Time) ([]store.OperationHour, error) {
+			return read(ctx, []time.Time{from, from.Add(2 * time.Hour)})
+		}
+	}
+	equal(t, hours(engine.OperationHours), hours(mem.OperationHours), from, to)
 	lag, n, err := mem.IngestLag(ctx, from, to)
 	require.NoError(t, err)
 	_, want, err := engine.IngestLag(ctx, from, to)

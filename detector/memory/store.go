@@ -26,6 +26,8 @@ type Store struct {
 	newest  time.Time
 	states  map[string]string
 	alerts  []store.AlertRow
+	// hours are those asked for so far, which outlive their minutes.
+	hours map[int64][]store.OperationHour
 }
 
 // minute is what is known of one minute, by cell.
@@ -43,7 +45,7 @@ type budgets struct {
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{minutes: map[int64]*minute{}, touched: map[string]map[int64]bool{}, states: map[string]string{}}
+	return &Store{minutes: map[int64]*minute{}, touched: map[string]map[int64]bool{}, states: map[string]string{}, hours: map[int64][]store.OperationHour{}}
 }
 
 // Add puts rows into their cells, as if each had arrived lag after it ended. Every key may

@@ -1,0 +1,28 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+)
+
+// OperationHour is the inference time of a slice's hour, over all retries.
+type OperationHour struct {
+	Slice
+	Hour      time.Time
+	Inference Measure
+}
+
+// OperationHours reads the hours that start at the given times.
+func (s *Store) OperationHours(ctx context.Context, hours []time.Time) ([]OperationHour, error) {
+	starts := make([]int64, len(hours))
+	for i, h := range hours {
+		starts[i] = h.Unix()
+	}
+	sql := "SELECT service_name, agent, kind, target, stream, minute, " + summed("inference_time") + " FROM " + s.db + ".rollup_operations_1h WHERE minute IN (SELECT toDateTime(arrayJoin(@hours), 'UTC'))" +
+		" GROUP BY service_name, agent, kind, target, stream, minute ORDER BY service_name, agent, kind, target, stream, minute"
+	return query(ctx, s, "hours of operations", sql, []any{clickhouse.Named("hours", starts)}, func(h *OperationHour) []any {
+		return append([]any{&h.Service, &h.Agent, &h.Kind, &h.Target, &h.Stream, &h.Hour}, h.Inference.dest()...)
+	}, func(h *OperationHour) { h.Hour = h.Hour.UTC() })
+}
