@@ -152,6 +152,16 @@ func (c Config) annotations(v Verdict, fingerprint string) map[string]string {
 	if len(v.Evidence.Notes) > 0 {
 		out["description"] += " Note: " + strings.Join(v.Evidence.Notes, "; ") + "."
 	}
+	out["value"], out["threshold"], out["baseline"], out["unit"] = v.amount(v.Value), v.amount(v.Threshold), v.amount(v.Baseline), v.Unit
+	out["window"] = fmt.Sprintf("%s to %s UTC (%s)", v.From.UTC().Format("15:04"), v.To.UTC().Format("15:04"), short(v.To.Sub(v.From)))
+	out["samples"] = fmt.Sprint(v.Samples)
+	maps.Copy(out, v.notes)
+	if line := out["cause_line"]; line != "" {
+		// The sentence over all of the agent's work comes first; what the rule itself makes
+		// of it stays beside it.
+		delete(out, "cause_line")
+		out["cause"], out["cause_detail"] = upper(line)+".", v.Cause
+	}
 	if len(v.Evidence.TraceIDs) > 0 {
 		out["trace_ids"] = strings.Join(v.Evidence.TraceIDs, " ")
 	}
@@ -184,6 +194,21 @@ func short(d time.Duration) string {
 		s = strings.TrimSuffix(s, "0m")
 	}
 	return s
+}
+
+func upper(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// amount writes a number of the verdict in its unit.
+func (v Verdict) amount(x float64) string {
+	if v.Unit == "1" {
+		return fmt.Sprintf("%.1f %%", 100*x)
+	}
+	return fmt.Sprintf("%.4g %s", x, v.Unit)
 }
 
 // numbers states value, threshold and baseline in their unit.

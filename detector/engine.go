@@ -59,11 +59,13 @@ type Engine struct {
 	book      *book
 	baselines *Baselines
 	cells     cells
-	seasons   seasons
-	lastOK    time.Time
-	unsaved   []store.AlertRow
-	ready     atomic.Bool
-	failing   atomic.Pointer[failing]
+	// lag is the ingest lag last measured.
+	lag     time.Duration
+	seasons seasons
+	lastOK  time.Time
+	unsaved []store.AlertRow
+	ready   atomic.Bool
+	failing atomic.Pointer[failing]
 	// again wakes Run after a change of the interval.
 	again chan struct{}
 }
@@ -309,10 +311,9 @@ func (e *Engine) live(ctx context.Context, now time.Time, verdicts []Verdict, ro
 	dirty := false
 	verdicts, muted := e.book.audible(e.cfg, verdicts)
 	e.metrics.mutedBy(ctx, mutedPipeline, muted)
+	x := e.explainer(verdicts)
 	for _, v := range verdicts {
-		if v.Level == Breach {
-			v.Evidence.TraceIDs = e.examples(ctx, v)
-		}
+		x.explain(ctx, &v)
 		change, d := e.book.observe(e.cfg, v, now)
 		dirty = dirty || d
 		if change != nil {
@@ -373,26 +374,6 @@ func (e *Engine) names() []string {
 		out[i] = n.Name()
 	}
 	return out
-}
-
-// examples finds traces for a verdict that will change its alert. An alert without
-// examples is better than none, so an error is only logged.
-func (e *Engine) examples(ctx context.Context, v Verdict) []string {
-	order, ok := exampleOrder(v.Detection)
-	t := e.book.Tracks[Fingerprint(v.Detection, v.Slice)]
-	if !ok || t != nil && t.Alert.State == Firing && (t.Alert.Severity == v.Severity || v.Severity != Critical) {
-		return nil
-	}
-	found, err := e.store.Examples(ctx, v.Slice, v.From, v.To, order, 3)
-	if err != nil {
-		e.log.Warn("no example traces", "detection", v.Detection, "slice", v.Slice.String(), "error", err)
-		return nil
-	}
-	ids := make([]string, len(found))
-	for i, x := range found {
-		ids[i] = x.TraceID
-	}
-	return ids
 }
 
 // load reads the stored book before the first round.

@@ -26,6 +26,7 @@ func (e *Engine) delay(ctx context.Context, now time.Time) (time.Duration, error
 	if n < minLagSamples {
 		return e.cfg.EvalDelay, nil
 	}
+	e.lag = lag
 	e.metrics.lag.Record(ctx, lag.Seconds())
 	return min(max(e.cfg.EvalDelay, lag+lagMargin), e.cfg.MaxEvalDelay), nil
 }

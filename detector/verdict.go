@@ -55,6 +55,19 @@ type Verdict struct {
 	Text     string
 	Cause    string
 	Evidence Evidence
+	// notes become annotations of the alert.
+	notes map[string]string
+}
+
+// annotate keeps a text for the alert's annotations; an empty one is left out.
+func (v *Verdict) annotate(key, text string) {
+	if text == "" {
+		return
+	}
+	if v.notes == nil {
+		v.notes = map[string]string{}
+	}
+	v.notes[key] = text
 }
 
 // Evidence is what an alert page shows and what is stored as JSON.
