@@ -198,15 +198,16 @@ func CauseLine(in CauseInput) string {
 		return ""
 	}
 	top := all[0]
-	parts := []string{top.What + together(all)}
+	others, part := together(all)
+	parts := []string{top.What + others}
 	switch {
 	case top.p95 > 0:
 		parts = append(parts, fmt.Sprintf("hidden retries add %s at P95", inSeconds(top.p95)))
 	case top.AddedMS == 0:
 		parts = append(parts, "calls fail at once, so that little time is added")
 	}
-	if top.Share > 0 && top.Share < 0.95 {
-		parts = append(parts, fmt.Sprintf("this is %.0f %% of the added time", 100*top.Share))
+	if part > 0 && part < 0.95 {
+		parts = append(parts, fmt.Sprintf("this is %.0f %% of the added time", 100*part))
 	}
 	parts = append(parts, contrast(in, top)...)
 	if c := before(in.Changes, top.since, in); c != "" {
@@ -215,21 +216,26 @@ func CauseLine(in CauseInput) string {
 	return strings.Join(parts, "; ")
 }
 
-// together names others that the same befell, since what several share is not in one.
-func together(all []Candidate) string {
+// together names others that the same befell, since what several share is not in one, and
+// gives the share of the added time that all of them explain.
+func together(all []Candidate) (text string, part float64) {
 	var names []string
+	part = all[0].Share
 	for _, c := range all[1:] {
+		if c.kind == all[0].kind {
+			part += c.Share
+		}
 		if n := named(c.slice); c.kind == all[0].kind && c.kind != "calls" && c.AddedMS >= all[0].AddedMS/10 && c.AddedMS > 0 && n != named(all[0].slice) && !slices.Contains(names, n) {
 			names = append(names, n)
 		}
 	}
 	switch len(names) {
 	case 0:
-		return ""
+		return "", part
 	case 1:
-		return ", and so with " + names[0]
+		return ", and so with " + names[0], part
 	}
-	return fmt.Sprintf(", and so with %s and %d more", names[0], len(names)-1)
+	return fmt.Sprintf(", and so with %s and %d more", names[0], len(names)-1), part
 }
 
 // contrast says what did not change, which rules other causes out.
@@ -327,7 +333,7 @@ func failures(in CauseInput) []Candidate {
 		if most < 3 || share(most, total) < 0.01 {
 			continue
 		}
-		since := onset(failed[t][worst], totals[t], share(most, total), in.To)
+		since := failingSince(failed[t][worst], totals[t], share(most, total), in.To)
 		c := Candidate{slice: Slice{Kind: t.kind, Target: t.name}, since: since, failing: share(most, total), kind: "failing " + answer(worst.class, worst.status)}
 		c.What = fmt.Sprintf("%s %s%s (%.0f %% of attempts)", named(c.slice), answer(worst.class, worst.status), sinceText(since, in.To), 100*c.failing)
 		out = append(out, c)
@@ -345,9 +351,9 @@ func sinceText(since, now time.Time) string {
 	return " since " + since.UTC().Format("15:04")
 }
 
-// onset is the first minute from which on attempts failed at half their present share or
+// failingSince is the first minute from which on attempts failed at half their present share or
 // more, over three minutes each.
-func onset(failed, total map[time.Time]uint64, level float64, to time.Time) time.Time {
+func failingSince(failed, total map[time.Time]uint64, level float64, to time.Time) time.Time {
 	var begin time.Time
 	for at := to.Add(-time.Minute); to.Sub(at) <= time.Hour; at = at.Add(-time.Minute) {
 		var k, n uint64

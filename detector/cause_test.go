@@ -66,7 +66,7 @@ func TestCauseLines(t *testing.T) {
 		"the first token is late": {CauseInput{Operations: []OperationChange{slowTTFT(steadyModel("m1")), steadyModel("m2")}},
 			"model `m1` sends its first token 4.0 times as late (2.0 s, usually 0.5 s), with prompts as long as usual; time per token unchanged; no more retries than usual"},
 		"all models' first tokens are late": {CauseInput{Operations: []OperationChange{slowTTFT(steadyModel("m1")), slowTTFT(steadyModel("m2")), slowTTFT(steadyModel("m3"))}},
-			"model `m1` sends its first token 4.0 times as late (2.0 s, usually 0.5 s), with prompts as long as usual, and so with model `m2` and 1 more; this is 33 % of the added time; time per token unchanged; no more retries than usual"},
+			"model `m1` sends its first token 4.0 times as late (2.0 s, usually 0.5 s), with prompts as long as usual, and so with model `m2` and 1 more; time per token unchanged; no more retries than usual"},
 		"prompts grew": {CauseInput{Operations: []OperationChange{func() OperationChange { o := slowTTFT(steadyModel("m1")); o.Input = 4000; return o }()}},
 			"prompts to model `m1` are 4.0 times as long where no cache holds them, and the first token comes 4.0 times as late; time per token unchanged; no more retries than usual"},
 		"tokens come slower": {CauseInput{Operations: []OperationChange{func() OperationChange {

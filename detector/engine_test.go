@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +20,8 @@ import (
 	"driftline/internal/clock"
 	"driftline/internal/engine/enginetest"
 	"driftline/internal/rows"
+	"driftline/internal/ui"
+	uiclickhouse "driftline/internal/ui/clickhouse"
 )
 
 func TestMain(m *testing.M) { enginetest.Main(m) }
@@ -35,10 +39,18 @@ func TestIncidentOnTheRealEngine(t *testing.T) {
 	start := time.Now().UTC().Truncate(time.Minute).Add(-length*time.Minute - time.Hour)
 	sink := &collect{name: "sink", fail: errors.New("receiver is down")}
 	other := &collect{name: "other"}
+	source, err := uiclickhouse.New(conn, db, time.Now)
+	require.NoError(t, err)
+	handler, err := ui.New(ui.Options{Source: source})
+	require.NoError(t, err)
+	pages := httptest.NewServer(handler)
+	defer pages.Close()
+	cfg := detector.DefaultConfig()
+	cfg.EvidenceURL, cfg.RunbookPages, cfg.DashboardURL = pages.URL+"/alerts/", pages.URL+"/runbooks/", "https://grafana.example.com/d/driftline"
 	build := func() *detector.Engine {
 		job, err := rollup.New(conn, rollup.Config{Database: db})
 		require.NoError(t, err)
-		e, err := detector.New(detector.DefaultConfig(), st, job, []detector.Notifier{sink, other}, clock.NewManual(start))
+		e, err := detector.New(cfg, st, job, []detector.Notifier{sink, other}, clock.NewManual(start))
 		require.NoError(t, err)
 		require.ErrorContains(t, e.Ready(), "first evaluation")
 		return e
@@ -122,10 +134,31 @@ func TestIncidentOnTheRealEngine(t *testing.T) {
 			require.NotEmpty(t, spans)
 		}
 		// C69: who, how much, over which window, against what, what first.
-		for _, key := range []string{"summary", "description", "cause", "do_first", "do_not"} {
+		for _, key := range []string{"summary", "description", "cause", "do_first", "do_not", "value", "unit", "threshold", "baseline", "window", "samples",
+			"evidence_url", "runbook_url", "dashboard_url"} {
 			require.NotEmpty(t, a.Annotations[key], "%s of %s", key, a.Detection)
 		}
 		require.True(t, strings.Contains(a.Annotations["summary"], "planner"))
+		if a.State != detector.Firing {
+			continue
+		}
+		for _, key := range []string{"trace_ids", "normal_trace_id", "requests_hit", "differs", "completeness", "changes"} {
+			require.NotEmpty(t, a.Annotations[key], "%s of %s", key, a.Detection)
+		}
+		require.Len(t, strings.Fields(a.Annotations["trace_ids"]), 3)
+		require.Regexp(t, `^(\d+) of (\d+) minutes have data, \d+ % of the usual number of requests, .*\d+ late fragments left out$`, a.Annotations["completeness"])
+		// Links lead somewhere.
+		links := []string{a.Annotations["evidence_url"], a.Annotations["runbook_url"]}
+		for _, id := range append(strings.Fields(a.Annotations["trace_ids"]), a.Annotations["normal_trace_id"]) {
+			links = append(links, pages.URL+"/traces/"+id)
+		}
+		for _, link := range links {
+			r, err := http.Get(link)
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, r.StatusCode, link)
+			require.NoError(t, r.Body.Close())
+		}
+		t.Logf("%s %s: %s | hit %s | %s | %s", a.Detection, a.Slice, a.Annotations["cause"], a.Annotations["requests_hit"], a.Annotations["completeness"], a.Annotations["differs"])
 	}
 }
 

@@ -201,7 +201,7 @@ func (e *Engine) causeInput(k scope, from, to time.Time) CauseInput {
 		if (scope{s.Service, s.Agent}) != k {
 			continue
 		}
-		w, b := e.cells.requestWindow(s, from, to, 0), e.baselines.Request(s)
+		w, b := e.cells.requestWindow(s, from, to, long, 0), e.baselines.Request(s)
 		in.Requests, ops = in.Requests+w.N, ops+w.Operations
 		for _, st := range b.Strata {
 			baseReqs, baseOps = baseReqs+st.Requests, baseOps+st.Operations

@@ -19,6 +19,8 @@ type alertBody struct {
 	Facts       []fact
 	Description string
 	Cause       string
+	CauseDetail string
+	Normal      string
 	First       []string
 	Avoid       []string
 	Links       []link
@@ -62,7 +64,7 @@ func (s *server) alert(r *http.Request) (*view, error) {
 	a := d.Current()
 	first, avoid := steps(a)
 	body := alertBody{
-		Alert: a, Who: who(a), Facts: facts(a, now), Description: annotation(a, "description"), Cause: causeOf(a), First: first, Avoid: avoid,
+		Alert: a, Who: who(a), Facts: facts(a, now), Description: annotation(a, "description"), Cause: causeOf(a), CauseDetail: annotation(a, "cause_detail"), Normal: annotation(a, "normal_trace_id"), First: first, Avoid: avoid,
 		Links: links(a), Lead: lead(d), Transitions: transitionTable(d),
 		Window:  fmt.Sprintf("%s to %s", formatTime(d.EvidenceFrom), formatTime(d.EvidenceTo)),
 		Retries: retryFigure(d.Retries), Histograms: histograms(d.Retries), Series: d.Series, Versions: versionTable(d),
@@ -87,6 +89,11 @@ func facts(a Alert, now time.Time) []fact {
 	out := []fact{{"Who", who(a)}, {"How much", level}, {"Against", against}, {"From", samples}, {"Since", since}}
 	if a.FiredAt != nil {
 		out = append(out, fact{"Fired", formatTime(*a.FiredAt)})
+	}
+	for _, f := range []fact{{"Not sent", "muted"}, {"Requests hit", "requests_hit"}, {"Same detection elsewhere", "differs"}, {"Data", "completeness"}, {"Changed nearby", "changes"}} {
+		if text := annotation(a, f.Text); text != "" {
+			out = append(out, fact{f.Label, text})
+		}
 	}
 	if a.ResolvedAt != nil {
 		out = append(out, fact{"Resolved", formatTime(*a.ResolvedAt) + ", after " + formatDuration(a.ResolvedAt.Sub(a.StartedAt))})
