@@ -178,7 +178,7 @@ var traceID = regexp.MustCompile(`\b[0-9a-f]{32}\b`)
 func named(a store.AlertRow) []string {
 	var text []string
 	for _, k := range slices.Sorted(maps.Keys(a.Annotations)) {
-		if strings.Contains(k, "trace") {
+		if strings.Contains(k, "trace") && k != "normal_trace_id" {
 			text = append(text, a.Annotations[k])
 		}
 	}
