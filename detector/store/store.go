@@ -88,22 +88,6 @@ func (m Measure) MeanMS() float64 {
 	return float64(m.SumNS) / float64(m.N) / 1e6
 }
 
-// columns names a measure's columns in the order scan takes them.
-func columns(measure string) string {
-	return measure + "_n, " + measure + "_sum_ns, " + measure + "_buckets, " + measure + "_counts"
-}
-
-// summed is columns over groups of rows.
-func summed(measure string) string {
-	return "sum(" + measure + "_n), sum(" + measure + "_sum_ns), (sumMap(" + measure + "_buckets, " + measure + "_counts) AS " +
-		measure + "_map).1, " + measure + "_map.2"
-}
-
-func (m *Measure) dest() []any {
-	m.Hist = &stats.Hist{}
-	return []any{&m.N, &m.SumNS, &m.Hist.Index, &m.Hist.Count}
-}
-
 // finalSettings lets the views' reads filter by the sort key before they put revisions
 // together, which changes no answer, since all revisions of a key have that key.
 const finalSettings = " SETTINGS optimize_move_to_prewhere_if_final = 1"

@@ -108,7 +108,7 @@ func prepare(ctx context.Context, d *db, o options, progress func(string, ...any
 			return s, fmt.Errorf("%s holds other data (%+v): delete it or give its flags", o.dir, have)
 		}
 		progress("use the data in %s, which ends at %s", o.dir, s.to.Format(time.RFC3339))
-		return s, d.upgrade(ctx, o.dir)
+		return s, d.upgrade(ctx, s, o.dir)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return s, err

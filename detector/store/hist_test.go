@@ -1,0 +1,32 @@
+package store
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"driftline/detector/stats"
+)
+
+func TestHistogramsAreReadFromTheTextOfArrays(t *testing.T) {
+	var m Measure
+	dest := m.dest()
+	type scanner interface{ Scan(any) error }
+	read := func(buckets, counts any) error {
+		if err := dest[2].(scanner).Scan(buckets); err != nil {
+			return err
+		}
+		return dest[3].(scanner).Scan(counts)
+	}
+	require.NoError(t, read("[-32768,-172,0,519]", "[1,2,3,18446744073709551615]"))
+	require.Equal(t, &stats.Hist{Index: []int16{-32768, -172, 0, 519}, Count: []uint64{1, 2, 3, math.MaxUint64}}, m.Hist)
+	m = Measure{}
+	dest = m.dest()
+	require.NoError(t, read("[]", "[]"))
+	require.Equal(t, &stats.Hist{}, m.Hist, "an empty one is a zero one, as before")
+	for _, bad := range []any{"", "[", "12", "[1,]", "[a]", "[40000]", []int16{1}, nil} {
+		require.ErrorContains(t, read(bad, "[]"), "histogram column", "%v", bad)
+	}
+	require.Error(t, read("[1]", "[-1]"))
+}
