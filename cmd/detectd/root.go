@@ -45,6 +45,7 @@ on hidden retries, deadline drift and spreading latency while requests still suc
 		newMigrate(g),
 		newDemo(g),
 		newBacktest(),
+		newReplay(g),
 		newEngine(),
 		newVersion(),
 	)

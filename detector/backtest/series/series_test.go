@@ -1,0 +1,82 @@
+package series_test
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"driftline/detector"
+	"driftline/detector/backtest/series"
+)
+
+func TestRead(t *testing.T) {
+	want := time.Date(2026, 3, 2, 10, 0, 1, 500e6, time.UTC)
+	text := "timestamp,latency\n2026-03-02T10:00:01.5Z,1.5\n2026-03-02T12:00:01.5+02:00, 1.5\n1772445601.5,1.5\n1772445601500,1.5\n1772445601500000,1.5\n1772445601500000000,1.5\n"
+	got, err := series.Read(strings.NewReader(text), "s")
+	require.NoError(t, err)
+	require.Len(t, got, 6)
+	for _, p := range got {
+		require.WithinDuration(t, want, p.At, time.Microsecond)
+		require.Equal(t, 1500*time.Millisecond, p.Latency)
+	}
+	for unit, latency := range map[string]time.Duration{"ns": 12, "us": 12 * time.Microsecond, "ms": 12 * time.Millisecond, "s": 12 * time.Second} {
+		got, err := series.Read(strings.NewReader("1772445601,12"), unit)
+		require.NoError(t, err)
+		require.Equal(t, latency, got[0].Latency)
+	}
+}
+
+func TestErrorsNameLineAndColumn(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                             "no values",
+		"time,value\n":                 "no values",
+		"1772445601,1\n1772445602,x\n": `line 2, column 12: value "x"`,
+		"1772445601,1\nyesterday,1\n":  `line 2, column 1: timestamp "yesterday"`,
+		"yesterday at 5,1\n":           `line 1, column 1: timestamp`,
+		"1772445601,1,2\n":             "line 1, column 1: 3 fields",
+		"1772445601,-1\n":              "line 1, column 12: value",
+		"1772445601,NaN\n":             "line 1, column 12: value",
+		"1772445601,9e9\n":             "want 0 or more and less than",
+		"-5,1\n":                       "timestamp \"-5\"",
+		"\"1772445601,1\n":             "line 1, column",
+	} {
+		_, err := series.Read(strings.NewReader(text), "s")
+		require.ErrorContains(t, err, want, "%q", text)
+	}
+	_, err := series.Read(strings.NewReader("1,1"), "m")
+	require.ErrorContains(t, err, `unit "m"`)
+}
+
+// P95 that becomes four times as high is told, and not before.
+func TestSurgeIsFound(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	start := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+	change := start.Add(150 * time.Minute)
+	var points []series.Point
+	for at := start; at.Before(start.Add(3 * time.Hour)); at = at.Add(time.Duration(500+rng.IntN(500)) * time.Millisecond) {
+		v := math.Exp(0.5 * rng.NormFloat64())
+		if at.After(change) {
+			v *= 4
+		}
+		points = append(points, series.Point{At: at, Latency: time.Duration(v * 1e9)})
+	}
+	rng.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
+	got, err := series.Run(context.Background(), detector.DefaultConfig(), points)
+	require.NoError(t, err)
+	require.NotEmpty(t, got)
+	for _, a := range got {
+		require.Contains(t, []string{detector.P95Surge, detector.P95Spread}, a.Detection)
+		require.True(t, a.FiredAt.After(change), "%s at %s", a.Detection, a.FiredAt)
+		require.Less(t, a.FiredAt.Sub(change), 10*time.Minute)
+	}
+	points = append(points, series.Point{At: start.Add(2 * 366 * 24 * time.Hour)})
+	_, err = series.Run(context.Background(), detector.DefaultConfig(), points)
+	require.ErrorContains(t, err, "is a timestamp wrong?")
+}
