@@ -130,6 +130,18 @@ var advice = map[string]struct{ title, first, not string }{
 	TTFTShift: {"The first token comes later",
 		"See in the cause whether prompts, cache hits, a queue or one way is the reason; restore what the cache keys on, or shed low-priority work at the backend that queues.",
 		"Do not set the first-token timeout lower now: calls that would be answered are then sent again to the queue they waited in."},
+	RetryAmplification: {"Retries multiply calls",
+		"See in the cause which layer makes the tries and what their errors are; give that layer a retry budget (at most 10 to 20 % extra), or let only one layer retry.",
+		"Do not add a retry at another layer: layers multiply, and three tries on each of two layers are nine calls."},
+	FirstTimeout: {"Calls die on their first attempt's timeout",
+		"Open an example and see how long calls that succeed take; raise the timeout above their P95 where the deadline allows it, or fail over from the endpoint that hangs.",
+		"Do not answer with retries alone: each waits out the same timeout, and the deadline pays for all of them."},
+	RetryExhaustion: {"Calls fail although they are tried again",
+		"Look at the class of the last errors: shed load where the backend turns calls away, fail over where it is broken; stop retrying what cannot succeed within the deadline.",
+		"Do not raise the number of retries: they are what eats the time, and they add load."},
+	CapPileup: {"Work is cut at one value",
+		"Find who ends work at the value in the cause (SDK, gateway, proxy, idle connections) and compare it with the timeout that the caller declares; raise the one that is too low, or stream.",
+		"Do not retry calls that are cut while making progress: each retry starts from nothing and is cut again."},
 	Alert504: {"Requests end with HTTP 504", "See the earlier alerts of this agent for the cause.", "Do not only raise the gateway's timeout."},
 	PipelineHealth: {"driftline does not see traffic",
 		"Check the collector, the exporter's queue and ClickHouse; no other alert can be trusted or cleared until data is back.",
@@ -215,6 +227,9 @@ func (v Verdict) amount(x float64) string {
 func (v Verdict) numbers() string {
 	if v.Unit == "1" {
 		return fmt.Sprintf("value %.1f %%, threshold %.1f %%, baseline %.1f %%", 100*v.Value, 100*v.Threshold, 100*v.Baseline)
+	}
+	if v.Unit == "attempts" {
+		return fmt.Sprintf("value %.2f attempts, threshold %.2f attempts, baseline %.2f attempts", v.Value, v.Threshold, v.Baseline)
 	}
 	return fmt.Sprintf("value %.0f %s, threshold %.0f %s, baseline %.0f %s", v.Value, v.Unit, v.Threshold, v.Unit, v.Baseline, v.Unit)
 }

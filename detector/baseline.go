@@ -35,6 +35,14 @@ type OperationBaseline struct {
 	// Known counts operations that know their attempts, Retried those with retries.
 	Known   uint64
 	Retried uint64
+	// N counts all operations, WorkBlocks the clean blocks that had any.
+	N          uint64
+	WorkBlocks int
+	// LeafAttempts are those of the known operations; FirstTimeouts, Exhausted and Cut
+	// count operations as store.OperationMinute does.
+	LeafAttempts, FirstTimeouts, Exhausted, Cut uint64
+	// Attempts are those of all calls to the target, streamed or not.
+	Attempts AttemptBaseline
 	// DeadlineKnown and DeadlineMissed count operations.
 	DeadlineKnown  uint64
 	DeadlineMissed uint64
@@ -109,6 +117,7 @@ type Baselines struct {
 	planned   plan
 	ops       blocks[opBlock]
 	reqs      blocks[reqBlock]
+	atts      blocks[AttemptBaseline]
 	loaded    map[int64]bool
 	incidents map[scope][]Interval
 	opCache   map[Slice]OperationBaseline
@@ -117,7 +126,7 @@ type Baselines struct {
 
 // NewBaselines returns an empty set.
 func NewBaselines(cfg Config) *Baselines {
-	b := &Baselines{cfg: cfg, ops: newBlocks(opBlockFields), reqs: newBlocks(reqBlockFields), loaded: map[int64]bool{}}
+	b := &Baselines{cfg: cfg, ops: newBlocks(opBlockFields), reqs: newBlocks(reqBlockFields), atts: newBlocks(attemptBlockFields), loaded: map[int64]bool{}}
 	b.reconfigure(cfg)
 	return b
 }
@@ -175,6 +184,7 @@ func (b *Baselines) Forget(watermark time.Time, minutes []int64) {
 	}
 	b.ops.drop(drop)
 	b.reqs.drop(drop)
+	b.atts.drop(drop)
 	b.changed()
 }
 
@@ -273,6 +283,10 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 			return
 		}
 		out.Known, out.Retried = out.Known+k.known, out.Retried+k.retried
+		if out.N += k.n; k.n > 0 {
+			out.WorkBlocks++
+		}
+		out.LeafAttempts, out.FirstTimeouts, out.Exhausted, out.Cut = out.LeafAttempts+k.leaf, out.FirstTimeouts+k.first, out.Exhausted+k.exhausted, out.Cut+k.cut
 		out.DeadlineKnown, out.DeadlineMissed = out.DeadlineKnown+k.deadline, out.DeadlineMissed+k.missed
 		out.Tokens.add(k.tokens)
 		ttft, perToken = append(ttft, k.ttft), append(perToken, k.perToken)
@@ -311,6 +325,7 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 		out.LogP95, out.LogP95SD, out.Minutes = m, 1.4826*mad, len(logs)
 	}
 	out.TTFT, out.PerToken = levelsOf(ttft), levelsOf(perToken)
+	out.Attempts = b.attempts(s)
 	b.opCache[s] = out
 	return out
 }

@@ -61,6 +61,8 @@ func (b *blocks[B]) each(s Slice, f func(at int64, block *B)) {
 // Times are in milliseconds.
 type opBlock struct {
 	n, known, retried uint64
+	leaf, first       uint64
+	exhausted, cut    uint64
 	deadline, missed  uint64
 	tokens            Tokens
 	// ok says that there were enough inference times for p50, p95 and tail, sdOK for sd. A
@@ -87,6 +89,7 @@ func opBlockOf(minutes []store.OperationMinute) *opBlock {
 	for i := range minutes {
 		m := &minutes[i]
 		k.n, k.known, k.retried = k.n+m.N, k.known+m.Known, k.retried+m.Retried
+		k.leaf, k.first, k.exhausted, k.cut = k.leaf+m.LeafAttempts, k.first+m.FirstTimeouts, k.exhausted+m.Exhausted, k.cut+m.Cut
 		k.deadline, k.missed = k.deadline+m.DeadlineKnown, k.missed+m.DeadlineMissed
 		k.tokens.add(Tokens{m.N, m.InputTokens, m.OutputTokens, m.CachedTokens})
 		inference.Merge(m.Inference.Hist)
@@ -113,7 +116,7 @@ func opBlockOf(minutes []store.OperationMinute) *opBlock {
 }
 
 func opBlockFields(k *opBlock, f coder) {
-	f.u(&k.n, &k.known, &k.retried, &k.deadline, &k.missed, &k.tokens.Operations, &k.tokens.Input, &k.tokens.Output, &k.tokens.Cached, &k.windows)
+	f.u(&k.n, &k.known, &k.retried, &k.leaf, &k.first, &k.exhausted, &k.cut, &k.deadline, &k.missed, &k.tokens.Operations, &k.tokens.Input, &k.tokens.Output, &k.tokens.Cached, &k.windows)
 	f.b(&k.ok, &k.sdOK, &k.ttft.ok, &k.perToken.ok)
 	f.f(&k.p50, &k.p95, &k.tail, &k.sd, &k.raw, &k.sampling, &k.corrected, &k.ttft.p50, &k.ttft.p95, &k.perToken.p50, &k.perToken.p95)
 	f.fs(&k.logs)

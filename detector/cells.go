@@ -17,6 +17,8 @@ const maxMinutesPerRead = 30
 type cells struct {
 	ops  recent[store.OperationCell]
 	reqs recent[store.RequestCell]
+	// atts have no stream.
+	atts recent[store.AttemptCell]
 }
 
 func newCells() cells {
@@ -34,6 +36,13 @@ func newCells() cells {
 			minute: func(c *store.RequestCell) time.Time { return c.Minute },
 			fields: requestFields,
 			count:  countRequests,
+			loaded: map[int64]bool{}, bySlice: map[Slice]*series{},
+		},
+		atts: recent[store.AttemptCell]{
+			slice:  func(c *store.AttemptCell) Slice { return c.Slice },
+			minute: func(c *store.AttemptCell) time.Time { return c.Minute },
+			fields: attemptFields,
+			count:  func(c *store.AttemptCell) counted { return counted{n: c.N} },
 			loaded: map[int64]bool{}, bySlice: map[Slice]*series{},
 		},
 	}
@@ -59,12 +68,14 @@ func countRequests(c *store.RequestCell) counted {
 func (c *cells) forget(minutes []int64) {
 	c.ops.forget(minutes)
 	c.reqs.forget(minutes)
+	c.atts.forget(minutes)
 }
 
 // read loads what is missing of [from, to), whole minutes, and drops what is before from.
 func (c *cells) read(ctx context.Context, st Store, from, to time.Time) error {
 	c.ops.dropBefore(from.Unix())
 	c.reqs.dropBefore(from.Unix())
+	c.atts.dropBefore(from.Unix())
 	for at := from; at.Before(to); at = at.Add(time.Minute) {
 		if c.ops.loaded[at.Unix()] {
 			continue
@@ -89,7 +100,12 @@ func (c *cells) load(ctx context.Context, st Store, from, to time.Time) error {
 	if err != nil {
 		return err
 	}
+	atts, err := st.AttemptCells(ctx, from, to)
+	if err != nil {
+		return err
+	}
 	c.ops.add(from, to, ops)
+	c.atts.add(from, to, atts)
 	c.reqs.add(from, to, reqs)
 	return nil
 }

@@ -39,6 +39,13 @@ func (a *asked) RequestCells(_ context.Context, from, to time.Time) (out []store
 	return out, nil
 }
 
+func (a *asked) AttemptCells(_ context.Context, from, to time.Time) (out []store.AttemptCell, err error) {
+	for at := from; at.Before(to); at = at.Add(time.Minute) {
+		out = append(out, store.AttemptCell{Minute: at, N: a.n[at.Unix()]})
+	}
+	return out, nil
+}
+
 func TestCellsAreReadOnce(t *testing.T) {
 	ctx := context.Background()
 	a := &asked{n: map[int64]uint64{}}

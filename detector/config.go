@@ -16,6 +16,13 @@ const (
 	// GenerationSlowdown is slower decoding, TTFTShift a later first token.
 	GenerationSlowdown = "generation_slowdown"
 	TTFTShift          = "ttft_shift"
+	// RetryAmplification is many attempts for one operation. FirstTimeout are operations that
+	// end with their first attempt's timeout, RetryExhaustion those that fail after more.
+	RetryAmplification = "retry_amplification"
+	FirstTimeout       = "first_timeout"
+	RetryExhaustion    = "retry_exhaustion"
+	// CapPileup is work that something ends at one value.
+	CapPileup = "cap_pileup"
 	// Alert504 is the late rule that lead is measured against. It is stored and
 	// never sent.
 	Alert504 = "alert_504"
@@ -24,7 +31,7 @@ const (
 )
 
 // shadowable are the detections that can be stored without being sent.
-var shadowable = []string{RetryBimodality, DeadlineDrift, P95Spread, P95Surge, GenerationSlowdown, TTFTShift, PipelineHealth}
+var shadowable = []string{RetryBimodality, DeadlineDrift, P95Spread, P95Surge, GenerationSlowdown, TTFTShift, RetryAmplification, FirstTimeout, RetryExhaustion, CapPileup, PipelineHealth}
 
 // Shadowable lists the detections that an engine can send, in the order of the docs;
 // alert_504 is never sent.

@@ -38,6 +38,18 @@ var (
 		{TTFTShift, store.ByUserTime, true, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
 			return JudgeTTFT(*w, b, r.TTFT, cfg.MinBlocks)
 		}},
+		{RetryAmplification, store.ByHidden, false, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
+			return JudgeAmplification(*w, b, r.Amplification, cfg.MinBlocks)
+		}},
+		{FirstTimeout, store.ByUserTime, false, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
+			return JudgeFirstTimeout(*w, b, r.FirstTimeout, cfg.MinBlocks)
+		}},
+		{RetryExhaustion, store.ByHidden, false, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
+			return JudgeExhaustion(*w, b, r.Exhaustion, cfg.MinBlocks)
+		}},
+		{CapPileup, store.ByUserTime, false, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
+			return JudgePileUp(*w, b, r.PileUp, cfg.MinBlocks)
+		}},
 	}
 	requestDetections = []requestDetection{
 		{RetryBimodality, store.ByHidden, func(w *RequestWindow, b RequestBaseline, r *Rules, _ *Config) Verdict {

@@ -22,6 +22,9 @@ import (
 type Store interface {
 	OperationCells(ctx context.Context, from, to time.Time) ([]store.OperationCell, error)
 	RequestCells(ctx context.Context, from, to time.Time) ([]store.RequestCell, error)
+	AttemptCells(ctx context.Context, from, to time.Time) ([]store.AttemptCell, error)
+	AttemptHistory(ctx context.Context, from, to time.Time, block time.Duration) ([]store.AttemptBlock, error)
+	Timeouts(ctx context.Context, s Slice, from, to time.Time) (store.Timeouts, error)
 	OperationHistory(ctx context.Context, from, to time.Time) ([]store.OperationMinute, error)
 	OperationHours(ctx context.Context, hours []time.Time) ([]store.OperationHour, error)
 	RequestHistory(ctx context.Context, from, to time.Time) ([]store.RequestMinute, error)

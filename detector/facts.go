@@ -72,6 +72,11 @@ func (x *explaining) explain(ctx context.Context, v *Verdict) {
 			v.Evidence.TraceIDs = append(v.Evidence.TraceIDs, f.TraceID)
 		}
 	}
+	if v.Detection == CapPileup { // timeouts are not rolled up
+		if d, err := x.e.store.Timeouts(ctx, v.Slice, v.From, v.To); !failed("declared timeouts", err) {
+			declareCap(v, d)
+		}
+	}
 	v.annotate("differs", differs(*v, x.verdicts))
 	f, can := x.e.store.(facts)
 	if !can {

@@ -50,7 +50,12 @@ func (e *Engine) loadBaselines(ctx context.Context, w time.Time) error {
 		if err != nil {
 			return err
 		}
+		atts, err := e.store.AttemptHistory(ctx, from, to, e.cfg.BlockLength)
+		if err != nil {
+			return err
+		}
 		e.baselines.Load(from, to, ops, reqs)
+		e.baselines.LoadAttempts(atts)
 		missing = missing[n:]
 	}
 	return nil
@@ -80,6 +85,7 @@ func (e *Engine) judge(ctx context.Context, w time.Time) ([]Verdict, error) {
 		out = append(out, e.judgeOperation(c.operationWindow(s, near, w, from), long)...)
 	}
 	nameTTFTCauses(out)
+	namePileUps(out, func(s Slice, from, to time.Time) *OperationWindow { return c.operationWindow(s, from, to, from) })
 	for _, s := range e.bound(ctx, settled(c.reqs.slicesWithin(from, w)), func(s Slice) uint64 { return c.reqs.bySlice[s].n(from.Unix(), w.Unix()) }) {
 		long := sync.OnceValue(func() *RequestWindow { return c.requestWindow(s, from, w, from, known[s]) })
 		out = append(out, e.judgeRequests(c.requestWindow(s, near, w, from, known[s]), long)...)

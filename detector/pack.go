@@ -7,6 +7,7 @@ import (
 
 	"driftline/detector/stats"
 	"driftline/detector/store"
+	"driftline/internal/rows"
 )
 
 // A slice's recent cells are kept packed: counts are small and most buckets hold one or two
@@ -122,7 +123,7 @@ func (u *unpacker) i(fields ...*int64) {
 }
 
 // labels are the dimensions that cells of one slice differ in.
-var labelsOfCells = []string{"0", "1", "2+", "unknown", "1-3", "4-7", "8-14", "15+"}
+var labelsOfCells = []string{"0", "1", "2+", "unknown", "1-3", "4-7", "8-14", "15+", "", rows.LayerFramework, rows.LayerSDK, rows.LayerTransport, rows.LayerClient}
 
 func (u *unpacker) s(field *string) {
 	n := u.uvarint()
@@ -182,7 +183,7 @@ func (u *unpacker) b(fields ...*bool) {
 
 func operationFields(c *store.OperationCell, f coder) {
 	f.s(&c.Retries)
-	f.u(&c.N, &c.Late, &c.OK, &c.Timeouts, &c.Overloads, &c.Status504, &c.AtCap, &c.Censored, &c.Attempts, &c.LeafAttempts, &c.AttemptsUnknown,
+	f.u(&c.N, &c.Late, &c.OK, &c.Timeouts, &c.Overloads, &c.ClientErrors, &c.Cancelled, &c.Status504, &c.AtCap, &c.Censored, &c.Attempts, &c.LeafAttempts, &c.AttemptsUnknown,
 		&c.DeadlineKnown, &c.DeadlineMissed, &c.AgentReported, &c.InputTokens, &c.OutputTokens, &c.CachedTokens)
 	f.i(&c.HiddenNS, &c.FailedNS, &c.BackoffNS)
 	f.m(&c.User, &c.Agent, &c.Inference, &c.TTFT, &c.PerToken)
@@ -195,4 +196,11 @@ func requestFields(c *store.RequestCell, f coder) {
 		&c.DeadlineKnown, &c.DeadlineMissed, &c.DecisionPoints, &c.AgentReported)
 	f.i(&c.FailedNS, &c.BackoffNS)
 	f.m(&c.User, &c.Agent, &c.Hidden, &c.Drift)
+}
+
+func attemptFields(c *store.AttemptCell, f coder) {
+	f.s(&c.Endpoint)
+	f.s(&c.Layer)
+	f.u(&c.N, &c.Leaf, &c.Extra, &c.Failed, &c.Timeouts, &c.Overloads, &c.CutAtCap)
+	f.m(&c.Cut)
 }

@@ -61,6 +61,7 @@ func TestPackedCellsAreTheCells(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	packs(t, rng, operationFields)
 	packs(t, rng, requestFields)
+	packs(t, rng, attemptFields)
 }
 
 func near32(t *testing.T, want, got float32) {

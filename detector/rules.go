@@ -25,6 +25,14 @@ type Rules struct {
 	Generation GenerationConfig `yaml:"generation_slowdown"`
 	// TTFT sets up ttft_shift.
 	TTFT TTFTConfig `yaml:"ttft_shift"`
+	// Amplification sets up retry_amplification.
+	Amplification AmplificationConfig `yaml:"retry_amplification"`
+	// FirstTimeout sets up first_timeout.
+	FirstTimeout DeadConfig `yaml:"first_timeout"`
+	// Exhaustion sets up retry_exhaustion.
+	Exhaustion DeadConfig `yaml:"retry_exhaustion"`
+	// PileUp sets up cap_pileup.
+	PileUp PileUpConfig `yaml:"cap_pileup"`
 	// Gate sets up alert_504, the late rule that lead is measured against.
 	Gate GatewayConfig `yaml:"alert_504"`
 }
@@ -219,7 +227,7 @@ type GatewayConfig struct {
 
 // DefaultRules is what docs/detections.md describes.
 func DefaultRules() Rules {
-	return Rules{
+	r := Rules{
 		Retry: RetryConfig{MinOperations: 50, MinSide: 10, FireAUC: 0.8, RequestAUC: 0.65, MinSeparation: 500 * time.Millisecond, MinSeparationRatio: 0.25,
 			Margin: 1.25, PriorShare: 0.05, MinShare: 0.02, FireRise: 2, ClearRise: 1.3, Impact: 0.1},
 		Drift: DriftConfig{MinRequests: 30, BudgetShare: 0.1, UserShare: 0.25, MinDrift: time.Second, PriorShare: 0.05, MinShare: 0.02,
@@ -232,6 +240,8 @@ func DefaultRules() Rules {
 		TTFT:       TTFTConfig{MinOperations: 50, Ratio: 2.5, ClearRatio: 1.3, MoreTokens: 1.3, CacheDrop: 0.2, Floor: 500 * time.Millisecond, MissShare: 0.02},
 		Gate:       GatewayConfig{Share: 0.05, Minutes: 2, MinRequests: 5},
 	}
+	attemptDefaults(&r)
+	return r
 }
 
 // problems lists every setting that cannot work, each with its key after prefix.
@@ -310,6 +320,8 @@ func (r *Rules) problems(prefix string) (errs []error) {
 	share("ttft_shift.cache_drop", f.CacheDrop)
 	length("ttft_shift.floor", f.Floor)
 	share("ttft_shift.miss_share", f.MissShare)
+
+	r.attemptProblems(check)
 
 	share("alert_504.share", r.Gate.Share)
 	check(r.Gate.Minutes >= 1, "alert_504.minutes %d: want 1 or more", r.Gate.Minutes)

@@ -50,7 +50,10 @@ func TestReconfigureKeepsAlerts(t *testing.T) {
 	st, sink := memory.New(), &collect{name: "sink"}
 	cfg := detector.DefaultConfig()
 	off := cfg.Rules
-	off.Shadow = map[string]bool{detector.RetryBimodality: true, detector.DeadlineDrift: true, detector.P95Spread: true, detector.P95Surge: true, detector.PipelineHealth: true}
+	off.Shadow = map[string]bool{}
+	for _, name := range detector.Shadowable() {
+		off.Shadow[name] = true
+	}
 	muted := cfg
 	muted.Overrides = []detector.Override{{Match: detector.Match{Service: "*"}, Rules: off}}
 	e, err := detector.New(muted, st, st, []detector.Notifier{sink}, clock.NewManual(start))

@@ -16,6 +16,7 @@ import (
 	"driftline/detector/stats"
 	"driftline/detector/store"
 	"driftline/internal/clock"
+	"driftline/internal/rows"
 )
 
 // manySlices is a store of so many slices of operations, each with its own rate, whose
@@ -92,7 +93,7 @@ func (m *manySlices) OperationCells(_ context.Context, from, to time.Time) (out 
 				continue
 			}
 			user := m.measure(i, at.Unix()/60+int64(k), part)
-			out = append(out, store.OperationCell{Slice: s, Minute: at, Retries: []string{"0", "1"}[k], N: user.N, OK: user.N, Attempts: user.N * uint64(k+1),
+			out = append(out, store.OperationCell{Slice: s, Minute: at, Retries: []string{"0", "1"}[k], N: user.N, OK: user.N, Attempts: user.N * uint64(k+1), LeafAttempts: user.N * uint64(k+1),
 				DeadlineKnown: user.N, User: user, Agent: m.measure(i, at.Unix()/60+int64(k), part), Inference: m.measure(i, at.Unix()/60+int64(k), part),
 				TTFT: m.measure(i, at.Unix()/60+3, part), PerToken: m.measure(i, at.Unix()/60+4, part)})
 		}
@@ -103,7 +104,7 @@ func (m *manySlices) OperationCells(_ context.Context, from, to time.Time) (out 
 func (m *manySlices) OperationHistory(_ context.Context, from, to time.Time) (out []store.OperationMinute, _ error) {
 	m.each(from, to, func(s store.Slice, i int, at time.Time, n int) {
 		h := m.measure(i, at.Unix()/60, n)
-		out = append(out, store.OperationMinute{Slice: s, Minute: at, N: h.N, Known: h.N, Retried: h.N / 40, DeadlineKnown: h.N, Inference: h,
+		out = append(out, store.OperationMinute{Slice: s, Minute: at, N: h.N, Known: h.N, Retried: h.N / 40, LeafAttempts: h.N + h.N/40, DeadlineKnown: h.N, Inference: h,
 			TTFT: m.measure(i, at.Unix()/60+3, n), PerToken: m.measure(i, at.Unix()/60+4, n)})
 	})
 	return out, nil
@@ -116,6 +117,34 @@ func (m *manySlices) OperationHours(_ context.Context, hours []time.Time) (out [
 		}
 	}
 	return out, nil
+}
+
+func (m *manySlices) AttemptCells(_ context.Context, from, to time.Time) (out []store.AttemptCell, _ error) {
+	m.each(from, to, func(s store.Slice, i int, at time.Time, n int) {
+		s.Stream = ""
+		c := store.AttemptCell{Slice: s, Minute: at, Endpoint: fmt.Sprintf("host-%d", i%7), Layer: rows.LayerSDK, N: uint64(n + n/40), Leaf: uint64(n + n/40), Extra: uint64(n / 40), Failed: uint64(n / 40),
+			Timeouts: uint64(n / 80), Cut: store.Measure{Hist: &stats.Hist{}}}
+		if n >= 80 {
+			c.Cut = m.measure(i, at.Unix()/60+5, n/80)
+		}
+		out = append(out, c)
+	})
+	return out, nil
+}
+
+func (m *manySlices) AttemptHistory(_ context.Context, from, to time.Time, block time.Duration) (out []store.AttemptBlock, _ error) {
+	for i := range m.slices {
+		for at := from; at.Before(to); at = at.Add(block) {
+			s, n := m.slice(i), uint64(m.rate(i)*block.Minutes())
+			s.Stream = ""
+			out = append(out, store.AttemptBlock{Slice: s, At: at, Layer: rows.LayerSDK, N: n + n/40, Leaf: n + n/40, Extra: n / 40, Failed: n / 40, Cut: n / 80})
+		}
+	}
+	return out, nil
+}
+
+func (m *manySlices) Timeouts(context.Context, store.Slice, time.Time, time.Time) (store.Timeouts, error) {
+	return store.Timeouts{}, nil
 }
 
 func (m *manySlices) RequestCells(context.Context, time.Time, time.Time) ([]store.RequestCell, error) {

@@ -21,9 +21,32 @@ type RetryGroup struct {
 	FailedNS      int64
 	BackoffNS     int64
 	Known, Missed uint64
-	User          store.Measure
-	Agent         store.Measure
+	// LeafAttempts are those without attempts below them, over all layers.
+	LeafAttempts uint64
+	Failed       Failures
+	User         store.Measure
+	Agent        store.Measure
 }
+
+// Failures count work that failed: all of it, and by what ended it. AtCap are those that
+// ended at their declared timeout, whatever their class.
+type Failures struct{ All, Timeout, Overload, Client, Cancelled, AtCap uint64 }
+
+func (f *Failures) add(o Failures) {
+	f.All += o.All
+	f.Timeout += o.Timeout
+	f.Overload += o.Overload
+	f.Client += o.Client
+	f.Cancelled += o.Cancelled
+	f.AtCap += o.AtCap
+}
+
+// timedOut is how many ran into a timeout, known by their class or by their length. A call may
+// count for both, so the larger number is a lower bound.
+func (f Failures) timedOut() uint64 { return max(f.Timeout, f.AtCap) }
+
+// cut is how many something ended before they were done.
+func (f Failures) cut() uint64 { return max(f.Timeout+f.Cancelled, f.AtCap) }
 
 func (g *RetryGroup) merge(o *RetryGroup) {
 	if o == nil {
@@ -35,8 +58,22 @@ func (g *RetryGroup) merge(o *RetryGroup) {
 	g.BackoffNS += o.BackoffNS
 	g.Known += o.Known
 	g.Missed += o.Missed
+	g.LeafAttempts += o.LeafAttempts
+	g.Failed.add(o.Failed)
 	g.User.Add(o.User)
 	g.Agent.Add(o.Agent)
+}
+
+// tally adds up what groups count, without their histograms.
+func tally(groups ...*RetryGroup) (sum RetryGroup) {
+	for _, g := range groups {
+		if g != nil {
+			counts := *g
+			counts.User, counts.Agent = store.Measure{}, store.Measure{}
+			sum.merge(&counts)
+		}
+	}
+	return sum
 }
 
 // pool adds up groups; absent ones are empty.
@@ -80,6 +117,10 @@ type OperationWindow struct {
 	// Minutes are those with work, in order. They reach back before From, to the start of
 	// the long window, for tests over sub-windows and for when a change began.
 	Minutes []Minute
+	// Attempts are those of all calls to the target, streamed or not; nil when none are known.
+	Attempts *AttemptWindow
+	// Alone says that nearly all of these calls are this slice's.
+	Alone bool
 }
 
 // Tokens are what a number of operations read and wrote.
@@ -136,8 +177,19 @@ func (c *cells) operationWindow(s Slice, from, to, long time.Time) *OperationWin
 		w.Minutes = of.summaries(long.Unix(), to.Unix())
 	}
 	c.ops.each(s, from, to, w.add)
+	w.Attempts, w.Alone = c.attemptWindow(s, from, to), true
+	for _, stream := range streamKinds {
+		other := s
+		other.Stream = stream
+		if of := c.ops.bySlice[other]; stream != s.Stream && of != nil && of.n(from.Unix(), to.Unix())*20 > w.N {
+			w.Alone = false
+		}
+	}
 	return w
 }
+
+// streamKinds are the values of a slice's Stream.
+var streamKinds = [...]string{rows.StreamYes, rows.StreamNo, rows.StreamUnknown}
 
 func (w *OperationWindow) add(c *store.OperationCell) {
 	w.N += c.N - c.Late
@@ -151,7 +203,8 @@ func (w *OperationWindow) add(c *store.OperationCell) {
 	w.PerToken.Add(c.PerToken)
 	w.Tokens.add(Tokens{c.N - c.Late, c.InputTokens, c.OutputTokens, c.CachedTokens})
 	groupOf(w.ByRetries, c.Retries).merge(&RetryGroup{N: c.N - c.Late, AgentReported: c.AgentReported, FailedNS: c.FailedNS, BackoffNS: c.BackoffNS,
-		Known: c.DeadlineKnown, Missed: c.DeadlineMissed, User: c.User, Agent: c.Agent})
+		Known: c.DeadlineKnown, Missed: c.DeadlineMissed, LeafAttempts: c.LeafAttempts, User: c.User, Agent: c.Agent,
+		Failed: Failures{c.N - c.Late - c.OK, c.Timeouts, c.Overloads, c.ClientErrors, c.Cancelled, c.AtCap}})
 }
 
 // requestWindow is the agent's window [from, to).

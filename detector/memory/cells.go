@@ -111,9 +111,20 @@ func (s *Store) operation(o *rows.Operation) {
 		c.Late++
 		return
 	}
+	d := m.timeouts[k.slice]
+	if d == nil {
+		d = &budgets{}
+		m.timeouts[k.slice] = d
+	}
+	d.n++
+	if o.TimeoutNS != nil {
+		d.values = append(d.values, *o.TimeoutNS)
+	}
 	count(&c.OK, o.Outcome == rows.OutcomeOK)
 	count(&c.Timeouts, o.ErrorClass == rows.ClassTimeout)
 	count(&c.Overloads, o.ErrorClass == rows.ClassOverload)
+	count(&c.ClientErrors, o.ErrorClass == rows.ClassClient)
+	count(&c.Cancelled, o.ErrorClass == rows.ClassCancelled)
 	count(&c.Status504, o.HTTPStatus == 504)
 	count(&c.AtCap, o.AtCap)
 	count(&c.Censored, o.Censored)

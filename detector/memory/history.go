@@ -25,9 +25,15 @@ func (s *Store) OperationHistory(ctx context.Context, from, to time.Time) ([]sto
 		if c.Retries != "unknown" {
 			m.Known += n
 		}
+		if c.Retries == "0" {
+			m.FirstTimeouts += max(c.Timeouts, c.AtCap)
+		}
 		if c.Retries == "1" || c.Retries == "2+" {
 			m.Retried += n
+			m.Exhausted += n - c.OK - c.ClientErrors
 		}
+		m.LeafAttempts += c.LeafAttempts
+		m.Cut += max(c.Timeouts+c.Cancelled, c.AtCap)
 		m.DeadlineKnown += c.DeadlineKnown
 		m.DeadlineMissed += c.DeadlineMissed
 		m.InputTokens += c.InputTokens

@@ -41,6 +41,12 @@ func TestCellsEqualTheEngines(t *testing.T) {
 			r.OutputTokens, r.TimePerOutputTokenNS = &out, &per
 			r.Censored, r.FailedAttemptNS, r.BackoffNS = g.Rand.IntN(9) == 0, int64(g.Rand.IntN(2e9)), int64(g.Rand.IntN(1e9))
 			r.AgentTimeSource = []string{rows.AgentTimeReported, rows.AgentTimeDerived}[g.Rand.IntN(2)]
+			fail(g, &r.Facts)
+			timeout := int64(30e9 + g.Rand.IntN(40e9))
+			r.TimeoutNS = []*int64{nil, &timeout}[g.Rand.IntN(2)]
+		case *rows.Attempt:
+			r.Leaf, r.Layer = g.Rand.IntN(4) > 0, []string{rows.LayerSDK, rows.LayerFramework}[g.Rand.IntN(2)]
+			fail(g, &r.Facts)
 		case *rows.Request:
 			agent, attempts := int64(g.Rand.IntN(9e9)), uint32(g.Rand.IntN(30))
 			r.Operations, r.ToolCalls, r.ToolErrors, r.DecisionPoints = 20, uint32(g.Rand.IntN(9)), uint32(g.Rand.IntN(3)), uint32(g.Rand.IntN(4))
@@ -74,12 +80,33 @@ func TestCellsEqualTheEngines(t *testing.T) {
 		}
 	}
 	equal(t, hours(engine.OperationHours), hours(mem.OperationHours), from, to)
+	equal(t, engine.AttemptCells, mem.AttemptCells, from, to)
+	history := func(read func(context.Context, time.Time, time.Time, time.Duration) ([]store.AttemptBlock, error)) func(context.Context, time.Time, time.Time) ([]store.AttemptBlock, error) {
+		return func(ctx context.Context, from, to time.Time) ([]store.AttemptBlock, error) {
+			return read(ctx, from, to, 10*time.Minute)
+		}
+	}
+	equal(t, history(engine.AttemptHistory), history(mem.AttemptHistory), from, to)
+	declared := func(read func(context.Context, store.Slice, time.Time, time.Time) (store.Timeouts, error)) func(context.Context, time.Time, time.Time) ([]store.Timeouts, error) {
+		return func(ctx context.Context, from, to time.Time) ([]store.Timeouts, error) {
+			got, err := read(ctx, store.Slice{Service: "shop", Agent: "agent0", Kind: rows.KindChat, Target: "model0", Stream: rows.StreamYes}, from, to)
+			return []store.Timeouts{got}, err
+		}
+	}
+	equal(t, declared(engine.Timeouts), declared(mem.Timeouts), from, to)
 	lag, n, err := mem.IngestLag(ctx, from, to)
 	require.NoError(t, err)
 	_, want, err := engine.IngestLag(ctx, from, to)
 	require.NoError(t, err)
 	require.Equal(t, want, n)
 	require.InEpsilon(t, 3*time.Second, lag, 0.03)
+}
+
+// fail makes some work fail in all the ways that cells tell apart.
+func fail(g *dettest.Traffic, f *rows.Facts) {
+	if f.ErrorClass != "" {
+		f.ErrorClass = []string{rows.ClassTimeout, rows.ClassOverload, rows.ClassCancelled, rows.ClassClient, rows.ClassNetwork, rows.ClassServer, rows.ClassOther}[g.Rand.IntN(7)]
+	}
 }
 
 func equal[T any](t *testing.T, engine, mem func(context.Context, time.Time, time.Time) ([]T, error), from, to time.Time) {

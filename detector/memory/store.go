@@ -32,10 +32,13 @@ type Store struct {
 
 // minute is what is known of one minute, by cell.
 type minute struct {
-	ops     map[operationKey]*store.OperationCell
-	reqs    map[requestKey]*store.RequestCell
-	budgets map[store.Slice]*budgets
-	lag     *stats.Hist
+	ops  map[operationKey]*store.OperationCell
+	reqs map[requestKey]*store.RequestCell
+	atts map[attemptKey]*attemptCell
+	// timeouts are the declared ones of operations.
+	timeouts map[store.Slice]*budgets
+	budgets  map[store.Slice]*budgets
+	lag      *stats.Hist
 }
 
 type budgets struct {
@@ -59,7 +62,18 @@ func (s *Store) Add(lag time.Duration, all ...rows.Row) {
 			s.operation(r)
 		case *rows.Request:
 			s.request(r, lag)
+		case *rows.Attempt:
+			s.attempt(r)
 		}
+	}
+}
+
+// AddAttempts is Add for attempts.
+func (s *Store) AddAttempts(all ...*rows.Attempt) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range all {
+		s.attempt(a)
 	}
 }
 
@@ -87,7 +101,7 @@ func (s *Store) at(service string, ns int64) (*minute, time.Time) {
 	start := (ns - mod(ns, perMinute)) / int64(time.Second)
 	m := s.minutes[start]
 	if m == nil {
-		m = &minute{ops: map[operationKey]*store.OperationCell{}, reqs: map[requestKey]*store.RequestCell{}, budgets: map[store.Slice]*budgets{}, lag: &stats.Hist{}}
+		m = &minute{ops: map[operationKey]*store.OperationCell{}, reqs: map[requestKey]*store.RequestCell{}, atts: map[attemptKey]*attemptCell{}, timeouts: map[store.Slice]*budgets{}, budgets: map[store.Slice]*budgets{}, lag: &stats.Hist{}}
 		s.minutes[start] = m
 	}
 	if s.touched[service] == nil {
@@ -226,6 +240,3 @@ func (s *Store) SaveState(_ context.Context, key, state string, _ uint64) error 
 	s.states[key] = state
 	return nil
 }
-
-// AddAttempts is Add for attempts, which no cell that the detector reads is made of yet.
-func (s *Store) AddAttempts(...*rows.Attempt) {}

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
 )
 
 // OperationCell is one cell of rollup_operations_1m.
@@ -16,6 +18,8 @@ type OperationCell struct {
 	OK              uint64
 	Timeouts        uint64
 	Overloads       uint64
+	ClientErrors    uint64
+	Cancelled       uint64
 	Status504       uint64
 	AtCap           uint64
 	Censored        uint64
@@ -42,13 +46,13 @@ type OperationCell struct {
 
 // OperationCells reads the cells of all slices with minutes in [from, to).
 func (s *Store) OperationCells(ctx context.Context, from, to time.Time) ([]OperationCell, error) {
-	sql := "SELECT service_name, agent, kind, target, stream, minute, retries, n, late_fragments, ok, errors_timeout, errors_overload, status_504, at_cap, censored, " +
+	sql := "SELECT service_name, agent, kind, target, stream, minute, retries, n, late_fragments, ok, errors_timeout, errors_overload, errors_client, errors_cancelled, status_504, at_cap, censored, " +
 		"attempts, leaf_attempts, attempts_unknown, deadline_known, deadline_missed, agent_time_reported, hidden_sum_ns, failed_attempt_sum_ns, backoff_sum_ns, input_tokens, output_tokens, cached_tokens, " +
 		columns("user_time") + ", " + columns("agent_time") + ", " + columns("inference_time") + ", " + columns("ttft") + ", " + columns("time_per_output_token") +
 		" FROM " + s.db + ".rollup_operations_1m WHERE " + minuteBetween + " ORDER BY service_name, agent, kind, target, stream, minute, retries"
 	return query(ctx, s, "operations by minute", sql, between(from, to), func(c *OperationCell) []any {
 		d := []any{&c.Service, &c.Slice.Agent, &c.Kind, &c.Target, &c.Stream, &c.Minute, &c.Retries, &c.N, &c.Late, &c.OK, &c.Timeouts, &c.Overloads,
-			&c.Status504, &c.AtCap, &c.Censored, &c.Attempts, &c.LeafAttempts, &c.AttemptsUnknown, &c.DeadlineKnown, &c.DeadlineMissed, &c.AgentReported,
+			&c.ClientErrors, &c.Cancelled, &c.Status504, &c.AtCap, &c.Censored, &c.Attempts, &c.LeafAttempts, &c.AttemptsUnknown, &c.DeadlineKnown, &c.DeadlineMissed, &c.AgentReported,
 			&c.HiddenNS, &c.FailedNS, &c.BackoffNS, &c.InputTokens, &c.OutputTokens, &c.CachedTokens}
 		d = append(d, c.User.dest()...)
 		d = append(d, c.Agent.dest()...)
@@ -56,6 +60,61 @@ func (s *Store) OperationCells(ctx context.Context, from, to time.Time) ([]Opera
 		d = append(d, c.TTFT.dest()...)
 		return append(d, c.PerToken.dest()...)
 	}, func(c *OperationCell) { c.Minute = c.Minute.UTC() })
+}
+
+// AttemptCell sums up the tries of one layer at one endpoint in a minute, late fragments left
+// out. Its slice has no Stream: attempts are not rolled up by it.
+type AttemptCell struct {
+	Slice
+	Minute   time.Time
+	Endpoint string
+	Layer    string
+	// N counts tries, Leaf those with none below them, Extra those after the first.
+	N, Leaf, Extra uint64
+	// Failed counts tries that failed; Timeouts, by class or by length, and Overloads are
+	// among them.
+	Failed, Timeouts, Overloads uint64
+	// Cut are the lengths of leaf tries that a timeout or a cancellation ended, CutAtCap how
+	// many of them ended at their declared timeout.
+	Cut      Measure
+	CutAtCap uint64
+}
+
+// cutTries are tries that were ended before they were done. A cell of the rollup in which some
+// tries have others below them counts as a whole: the two are not told apart there.
+const cutTries = "leaf > 0 AND (error_class IN ('timeout', 'cancelled') OR at_cap)"
+
+// AttemptCells reads the tries of all slices with minutes in [from, to).
+func (s *Store) AttemptCells(ctx context.Context, from, to time.Time) ([]AttemptCell, error) {
+	sql := "SELECT service_name, agent, kind, target, minute, endpoint, layer, sum(duration_n), sum(leaf), sumIf(duration_n, ordinal_bucket != '1'), sumIf(duration_n, error_class != ''), " +
+		"sumIf(duration_n, error_class = 'timeout' OR at_cap), sumIf(duration_n, error_class = 'overload'), sumIf(duration_n, " + cutTries + "), sumIf(duration_sum_ns, " + cutTries + "), " +
+		"(sumMapIf(duration_buckets, duration_counts, " + cutTries + ") AS cut).1, cut.2, sumIf(duration_n, leaf > 0 AND at_cap)" +
+		" FROM " + s.db + ".rollup_attempts_1m WHERE " + minuteBetween + " GROUP BY service_name, agent, kind, target, minute, endpoint, layer HAVING sum(duration_n) > 0" +
+		" ORDER BY service_name, agent, kind, target, minute, endpoint, layer"
+	return query(ctx, s, "attempts by minute", sql, between(from, to), func(c *AttemptCell) []any {
+		d := []any{&c.Service, &c.Slice.Agent, &c.Kind, &c.Target, &c.Minute, &c.Endpoint, &c.Layer, &c.N, &c.Leaf, &c.Extra, &c.Failed, &c.Timeouts, &c.Overloads}
+		return append(append(d, c.Cut.dest()...), &c.CutAtCap)
+	}, func(c *AttemptCell) { c.Minute = c.Minute.UTC() })
+}
+
+// AttemptBlock is what baselines need of the tries in one block of time, by layer.
+type AttemptBlock struct {
+	Slice
+	At    time.Time
+	Layer string
+	// They count tries as those of AttemptCell do, Cut as its Cut.
+	N, Leaf, Extra, Failed, Cut uint64
+}
+
+// AttemptHistory reads the blocks of so many minutes in [from, to) for baselines.
+func (s *Store) AttemptHistory(ctx context.Context, from, to time.Time, block time.Duration) ([]AttemptBlock, error) {
+	sql := "SELECT service_name, agent, kind, target, toStartOfInterval(minute, toIntervalMinute(@block)) AS at, layer, sum(duration_n), sum(leaf), sumIf(duration_n, ordinal_bucket != '1'), sumIf(duration_n, error_class != ''), sumIf(duration_n, " + cutTries + ")" +
+		" FROM " + s.db + ".rollup_attempts_1m WHERE " + minuteBetween + " GROUP BY service_name, agent, kind, target, at, layer HAVING sum(duration_n) > 0" +
+		" ORDER BY service_name, agent, kind, target, at, layer"
+	args := append(between(from, to), clickhouse.Named("block", int64(block/time.Minute)))
+	return query(ctx, s, "history of attempts", sql, args, func(c *AttemptBlock) []any {
+		return []any{&c.Service, &c.Slice.Agent, &c.Kind, &c.Target, &c.At, &c.Layer, &c.N, &c.Leaf, &c.Extra, &c.Failed, &c.Cut}
+	}, func(c *AttemptBlock) { c.At = c.At.UTC() })
 }
 
 // RequestCell is one cell of rollup_requests_1m.
@@ -112,8 +171,15 @@ type OperationMinute struct {
 	N      uint64
 	// Known counts operations whose attempts are known, Retried those among them
 	// with more than one.
-	Known          uint64
-	Retried        uint64
+	Known   uint64
+	Retried uint64
+	// LeafAttempts are those of the known. FirstTimeouts are operations that ended with
+	// their first attempt's timeout, Exhausted those that failed after more than one.
+	LeafAttempts  uint64
+	FirstTimeouts uint64
+	Exhausted     uint64
+	// Cut are operations that a timeout or a cancellation ended.
+	Cut            uint64
 	DeadlineKnown  uint64
 	DeadlineMissed uint64
 	InputTokens    uint64
@@ -124,13 +190,18 @@ type OperationMinute struct {
 	PerToken       Measure
 }
 
+// exhausted counts failures that more attempts might have mended: all but the caller's own.
+const exhausted = "errors_timeout + errors_overload + errors_server + errors_network + errors_cancelled + errors_other"
+
 // OperationHistory reads minutes in [from, to) for baselines.
 func (s *Store) OperationHistory(ctx context.Context, from, to time.Time) ([]OperationMinute, error) {
-	sql := "SELECT service_name, agent, kind, target, stream, minute, toUInt64(sum(n - late_fragments)), toUInt64(sumIf(n - late_fragments, retries != 'unknown')), toUInt64(sumIf(n - late_fragments, retries IN ('1', '2+'))), sum(deadline_known), sum(deadline_missed), sum(input_tokens), sum(output_tokens), sum(cached_tokens), " +
+	sql := "SELECT service_name, agent, kind, target, stream, minute, toUInt64(sum(n - late_fragments)), toUInt64(sumIf(n - late_fragments, retries != 'unknown')), toUInt64(sumIf(n - late_fragments, retries IN ('1', '2+'))), " +
+		"sum(leaf_attempts), sumIf(greatest(errors_timeout, at_cap), retries = '0'), sumIf(" + exhausted + ", retries IN ('1', '2+')), sum(greatest(errors_timeout + errors_cancelled, at_cap)), " +
+		"sum(deadline_known), sum(deadline_missed), sum(input_tokens), sum(output_tokens), sum(cached_tokens), " +
 		summed("inference_time") + ", " + summed("ttft") + ", " + summed("time_per_output_token") + " FROM " + s.db + ".rollup_operations_1m WHERE " + minuteBetween +
 		" GROUP BY service_name, agent, kind, target, stream, minute ORDER BY service_name, agent, kind, target, stream, minute"
 	return query(ctx, s, "history of operations", sql, between(from, to), func(c *OperationMinute) []any {
-		d := append([]any{&c.Service, &c.Agent, &c.Kind, &c.Target, &c.Stream, &c.Minute, &c.N, &c.Known, &c.Retried, &c.DeadlineKnown, &c.DeadlineMissed,
+		d := append([]any{&c.Service, &c.Agent, &c.Kind, &c.Target, &c.Stream, &c.Minute, &c.N, &c.Known, &c.Retried, &c.LeafAttempts, &c.FirstTimeouts, &c.Exhausted, &c.Cut, &c.DeadlineKnown, &c.DeadlineMissed,
 			&c.InputTokens, &c.OutputTokens, &c.CachedTokens}, c.Inference.dest()...)
 		d = append(d, c.TTFT.dest()...)
 		return append(d, c.PerToken.dest()...)
@@ -180,6 +251,25 @@ func (s *Store) Budgets(ctx context.Context, from, to time.Time) ([]Budget, erro
 	return query(ctx, s, "budgets", sql, between(from, to), func(b *Budget) []any {
 		return []any{&b.Service, &b.Agent, &b.Kind, &b.N, &b.Known, &b.MedianNS}
 	}, nil)
+}
+
+// Timeouts sums up the declared timeouts of a slice's operations.
+type Timeouts struct {
+	// N counts operations, Known those with a timeout.
+	N, Known uint64
+	// MedianNS is the median timeout in nanoseconds.
+	MedianNS int64
+}
+
+// Timeouts reads the timeouts of a slice's operations that ended in [from, to).
+func (s *Store) Timeouts(ctx context.Context, slice Slice, from, to time.Time) (Timeouts, error) {
+	where, args := slice.where()
+	sql := "SELECT count(), count(timeout_ns), toInt64(ifNull(quantileExact(timeout_ns), 0)) FROM " + s.db + ".operations WHERE " + where + " AND " + endedBetween + " AND NOT late_fragment"
+	got, err := query(ctx, s, "declared timeouts", sql, append(args, between(from, to)...), func(t *Timeouts) []any { return []any{&t.N, &t.Known, &t.MedianNS} }, nil)
+	if err != nil || len(got) == 0 {
+		return Timeouts{}, err
+	}
+	return got[0], nil
 }
 
 // IngestLag is how long after its end a request is stored: the 95th percentile over

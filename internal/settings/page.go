@@ -15,7 +15,7 @@ import (
 
 const intro = `# Settings of detection
 
-This page is generated from the comments and defaults in ` + "`detector/config.go`, `detector/rules.go` and `detector/maintenance.go`" + `; change those and run ` + "`go generate ./internal/settings`" + `.
+This page is generated from the comments and defaults in ` + "`detector/config.go`, `detector/rules*.go` and `detector/maintenance.go`" + `; change those and run ` + "`go generate ./internal/settings`" + `.
 
 ` + "`detectd serve`, `detectd standalone` and `detectd check`" + ` read detection's settings from the YAML file given with ` + "`--config`" + `. What the file does not set keeps its default, and flags go before the file.
 ` + "`detectd check --config detectd.yaml`" + ` says everything that is wrong with a file, or prints every setting with its value.
@@ -76,7 +76,7 @@ maintenance:
 
 // Page renders docs/configuration.md from the detector's sources in dir.
 func Page(dir string) (string, error) {
-	comments, err := commentsOf(dir+"/config.go", dir+"/rules.go", dir+"/maintenance.go")
+	comments, err := commentsOf(dir+"/config.go", dir+"/rules.go", dir+"/rules_attempts.go", dir+"/maintenance.go")
 	if err != nil {
 		return "", err
 	}

@@ -61,6 +61,42 @@ var adviceFor = map[string]advice{
 		},
 		avoid: []string{"Do not set the first-token timeout lower now: calls that would be answered are sent again to the queue they waited in."},
 	},
+	"retry_amplification": {
+		title: "Retries multiply calls",
+		cause: "Each operation costs many more attempts than usual, over all layers that retry.",
+		first: []string{
+			"See which layer makes the extra tries and how they fail.",
+			"Give that layer a retry budget of 10 to 20 % extra attempts, or let only one layer retry.",
+		},
+		avoid: []string{"Do not add a retry at another layer: layers multiply."},
+	},
+	"first_timeout": {
+		title: "Calls die on their first attempt's timeout",
+		cause: "The first attempt runs into its timeout and nothing tries again.",
+		first: []string{
+			"Compare the timeout with how long calls that succeed take.",
+			"See whether one endpoint hangs, and fail over from it.",
+		},
+		avoid: []string{"Do not answer with retries alone: each waits out the same timeout."},
+	},
+	"retry_exhaustion": {
+		title: "Calls fail although they are tried again",
+		cause: "Tries fail until none are left, or until the time is gone.",
+		first: []string{
+			"Look at the class of the last errors: overload, timeout or a broken backend.",
+			"Stop retrying what cannot succeed within the deadline; shed load or fail over.",
+		},
+		avoid: []string{"Do not raise the number of retries: they eat the time and add load."},
+	},
+	"cap_pileup": {
+		title: "Work is cut at one value",
+		cause: "Many calls end at the same length, as failures: something has a limit there.",
+		first: []string{
+			"Find who ends work at that value: SDK, gateway, proxy, idle connections.",
+			"Compare it with the timeout that the caller declares and with the P95 of calls that succeed.",
+		},
+		avoid: []string{"Do not retry calls that are cut while making progress: each starts from nothing and is cut again."},
+	},
 	"alert_504": {
 		title: "Requests end with HTTP 504",
 		cause: "Requests or model calls run into a gateway's timeout.",
