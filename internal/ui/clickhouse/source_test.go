@@ -7,6 +7,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http/httptest"
+	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -207,6 +209,38 @@ func TestSourceOnRealTables(t *testing.T) {
 		require.Equal(t, 11*time.Second, *tr.Requests[0].HiddenPath)
 		_, err = w.source.Trace(ctx, strings.Repeat("0", 32))
 		require.ErrorIs(t, err, ui.ErrNotFound)
+	})
+	// C61: from the alert's evidence link, as it is sent, to a trace's page, by links alone.
+	t.Run("C61 the evidence link leads to the trace", func(t *testing.T) {
+		h, err := ui.New(ui.Options{Source: w.source, Clock: clock.NewManual(w.now), Version: "test"})
+		require.NoError(t, err)
+		server := httptest.NewServer(h)
+		defer server.Close()
+		get := func(url string) string {
+			r, err := server.Client().Get(url)
+			require.NoError(t, err)
+			defer r.Body.Close()
+			b, err := io.ReadAll(r.Body)
+			require.NoError(t, err)
+			require.Equal(t, 200, r.StatusCode, "%s: %s", url, b)
+			return string(b)
+		}
+		evidence := server.URL + "/alerts/" + fingerprint // what detector.Config.EvidenceURL makes
+		links := regexp.MustCompile(`href="([^"]*/traces/[0-9a-f]{32})"`).FindAllStringSubmatch(get(evidence), -1)
+		require.NotEmpty(t, links, "the alert's page links its traces")
+		page, err := url.Parse(evidence)
+		require.NoError(t, err)
+		target, err := page.Parse(links[0][1])
+		require.NoError(t, err)
+		require.Equal(t, "/traces/"+hiddenTrace, target.Path, "the trace that the alert names comes first")
+		trace := get(target.String())
+		require.Contains(t, trace, "00f067aa0ba902b7", "its span")
+		require.Contains(t, trace, hiddenTrace)
+		for _, l := range links[1:] {
+			if other := l[1][len(l[1])-32:]; other != hiddenTrace {
+				require.NotContains(t, trace, other, "no other trace's")
+			}
+		}
 	})
 	t.Run("pages", func(t *testing.T) {
 		h, err := ui.New(ui.Options{Source: w.source, Clock: clock.NewManual(w.now), Version: "test"})
