@@ -19,6 +19,8 @@ type cells struct {
 	reqs recent[store.RequestCell]
 	// atts have no stream.
 	atts recent[store.AttemptCell]
+	// rows counts the cells read since it was last set to 0.
+	rows uint64
 }
 
 func newCells() cells {
@@ -104,6 +106,7 @@ func (c *cells) load(ctx context.Context, st Store, from, to time.Time) error {
 	if err != nil {
 		return err
 	}
+	c.rows += uint64(len(ops) + len(reqs) + len(atts))
 	c.ops.add(from, to, ops)
 	c.atts.add(from, to, atts)
 	c.reqs.add(from, to, reqs)

@@ -57,13 +57,19 @@ type Engine struct {
 	planned plan
 	// tries is by notifier.
 	tries map[string]*tries
+	// history is what the last rounds judged; shadows is cfg.Shadow for readers that do not
+	// wait for a round.
+	history history
+	shadows atomic.Pointer[map[string]bool]
 
 	mu        sync.Mutex
 	book      *book
 	baselines *Baselines
 	cells     cells
 	// lag is the ingest lag last measured.
-	lag     time.Duration
+	lag time.Duration
+	// took is how long each detection has judged in this round.
+	took    map[string]time.Duration
 	seasons seasons
 	lastOK  time.Time
 	unsaved []store.AlertRow
@@ -108,7 +114,7 @@ func New(cfg Config, st Store, roller Roller, notifiers []Notifier, clk clock.Cl
 		}
 		names[n.Name()] = true
 	}
-	e := &Engine{cfg: cfg, store: st, roller: roller, notifiers: notifiers, clock: clk, log: slog.New(slog.DiscardHandler), baselines: NewBaselines(cfg), cells: newCells(), seasons: newSeasons(cfg.SeasonDays), tries: map[string]*tries{}, again: make(chan struct{}, 1)}
+	e := &Engine{cfg: cfg, store: st, roller: roller, notifiers: notifiers, clock: clk, log: slog.New(slog.DiscardHandler), baselines: NewBaselines(cfg), cells: newCells(), seasons: newSeasons(cfg.SeasonDays), tries: map[string]*tries{}, took: map[string]time.Duration{}, again: make(chan struct{}, 1)}
 	if err := WithMeter(noop.NewMeterProvider().Meter("driftline"))(e); err != nil {
 		return nil, err
 	}
@@ -118,6 +124,7 @@ func New(cfg Config, st Store, roller Roller, notifiers []Notifier, clk clock.Cl
 		}
 	}
 	e.planned = e.planOf(cfg)
+	e.shadows.Store(&cfg.Shadow)
 	return e, nil
 }
 
@@ -167,6 +174,7 @@ func (e *Engine) Reconfigure(cfg Config) error {
 	cfg.EvidenceURL, cfg.RunbookPages = old.EvidenceURL, old.RunbookPages
 	e.cfg = cfg
 	e.planned = e.planOf(cfg)
+	e.shadows.Store(&cfg.Shadow)
 	if cfg.BaselineWindow != old.BaselineWindow || cfg.BlockLength != old.BlockLength {
 		e.baselines = NewBaselines(cfg) // its blocks are read again in the next round
 	} else {
@@ -234,10 +242,12 @@ func (e *Engine) Evaluate(ctx context.Context, now time.Time) (Round, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	started := time.Now()
+	e.took, e.cells.rows = map[string]time.Duration{}, 0
 	if e.lastOK.IsZero() {
 		e.lastOK = now
 	}
 	round, err := e.evaluate(ctx, now)
+	e.history.add(summarise(now, round, e.took, time.Since(started), e.cells.rows, err), round.Verdicts)
 	if err == nil {
 		e.lastOK = now
 		e.ready.Store(true)

@@ -198,7 +198,7 @@ func (e *Engine) causeInput(k scope, from, to time.Time) CauseInput {
 	long := to.Add(-e.cfg.LongWindow)
 	for _, s := range e.cells.ops.slicesWithin(from, to) {
 		if (scope{s.Service, s.Agent}) == k {
-			in.Operations = append(in.Operations, changeOf(e.cells.operationWindow(s, from, to, long), e.baselines.Operation(s)))
+			in.Operations = append(in.Operations, changeOf(e.cells.operationWindow(s, from, to, long), e.baselines.Operation(s).at(e.seasons.factor(s, to))))
 		}
 	}
 	var ops, baseOps, baseReqs uint64

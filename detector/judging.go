@@ -107,7 +107,9 @@ func (e *Engine) judgeOperation(short *OperationWindow, long func() *OperationWi
 	out := make([]Verdict, 0, len(operationDetections))
 	for i := range operationDetections {
 		if d := &operationDetections[i]; model || !d.models {
+			started := time.Now()
 			out = append(out, enough(func(w *OperationWindow) Verdict { return d.judge(w, b, rules, &e.cfg) }, short, long))
+			e.took[d.name] += time.Since(started)
 		}
 	}
 	return out
@@ -118,7 +120,9 @@ func (e *Engine) judgeRequests(short *RequestWindow, long func() *RequestWindow)
 	out := make([]Verdict, 0, len(requestDetections))
 	for i := range requestDetections {
 		d := &requestDetections[i]
+		started := time.Now()
 		out = append(out, enough(func(w *RequestWindow) Verdict { return d.judge(w, b, rules, &e.cfg) }, short, long))
+		e.took[d.name] += time.Since(started)
 	}
 	return out
 }

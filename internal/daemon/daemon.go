@@ -20,6 +20,7 @@ import (
 	"driftline/detector/notify"
 	"driftline/detector/rollup"
 	"driftline/detector/store"
+	"driftline/internal/api"
 	"driftline/internal/chconn"
 	"driftline/internal/clock"
 	"driftline/internal/engine"
@@ -174,7 +175,9 @@ func (d *Daemon) build(o Options) error {
 	if err != nil {
 		return err
 	}
+	program := api.New(api.Options{Engine: d.Engine, Alerts: st, Clock: o.Clock, Logger: o.Logger.With("part", "api")})
 	pages, err := ui.New(ui.Options{
+		API: program, Evaluations: func(detection string) []ui.Evaluation { return evaluations(d.Engine, detection) },
 		Source: source, Clock: o.Clock, Version: version.Version, AllowedHosts: o.AllowedHosts,
 		Ready: func() error { return ready(d.Engine, d.schema, o) }, Metrics: d.metrics.handler, Logger: o.Logger.With("part", "ui"),
 	})
@@ -233,6 +236,20 @@ func remotes(o Options, external string) ([]detector.Notifier, error) {
 		}
 	}
 	return out, errors.Join(errs...)
+}
+
+// shownEvaluations bounds the page of evaluations.
+const shownEvaluations = 400
+
+// evaluations are the detector's last ones, as the pages show them.
+func evaluations(e *detector.Engine, detection string) []ui.Evaluation {
+	var out []ui.Evaluation
+	for _, v := range e.Evaluations(detection, shownEvaluations) {
+		out = append(out, ui.Evaluation{At: v.At, Watermark: v.Watermark, Detection: v.Detection, Took: v.Duration, Round: v.RoundDuration, Rows: v.RowsRead, Slices: v.Slices,
+			Breaching: v.Levels[detector.Breach], Worst: v.Worst.Slice.String(), Service: v.Worst.Slice.Service, Level: string(v.Worst.Level), Reason: v.Worst.Reason,
+			Value: v.Worst.Value, Threshold: v.Worst.Threshold, Unit: v.Worst.Unit, Samples: v.Worst.Samples, Error: v.Error})
+	}
+	return out
 }
 
 func ready(e *detector.Engine, s *schemaWatch, o Options) error {

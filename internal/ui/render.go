@@ -37,7 +37,7 @@ type view struct {
 	RefreshEvery, ClockText string
 }
 
-var pages = []string{"overview", "alerts", "alert", "trace", "runbook", "error"}
+var pages = []string{"overview", "alerts", "evaluations", "alert", "trace", "runbook", "error"}
 
 func loadTemplates() (map[string]renderer, error) {
 	funcs := template.FuncMap{

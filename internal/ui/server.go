@@ -28,6 +28,10 @@ type Options struct {
 	// Ready fails, saying why, while detectd is not ready to judge (state not loaded,
 	// engine restarting). It is called on each /readyz and overview and must not block.
 	Ready func() error
+	// API serves /api/v1/; nil answers 404 there.
+	API http.Handler
+	// Evaluations lists what the detector judged lately; nil leaves that page out.
+	Evaluations func(detection string) []Evaluation
 	// Metrics serves /metrics; nil answers 404 there.
 	Metrics http.Handler
 	// AllowedHosts are host names, without port, that are accepted besides loopback
@@ -127,6 +131,13 @@ func New(o Options) (http.Handler, error) {
 	mux.HandleFunc("/runbooks/{detection}", s.page(s.runbook))
 	mux.HandleFunc("/healthz", s.healthz)
 	mux.HandleFunc("/readyz", s.readyz)
+	if o.API != nil {
+		mux.Handle("/api/v1/", o.API)
+	}
+	if o.Evaluations != nil {
+		mux.HandleFunc("/evaluations", s.page(s.evaluations))
+		mux.HandleFunc("/evaluations/{detection}", s.page(s.evaluations))
+	}
 	if o.Metrics != nil {
 		mux.Handle("/metrics", o.Metrics)
 	}
