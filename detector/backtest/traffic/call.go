@@ -79,6 +79,10 @@ func (g *Generator) attempt(m *member, k int, c *Call, limit, input, outlier flo
 	return y
 }
 
+// maxAsked is how many times an agent asks its model before it gives up. Calls that follow a
+// failed one of the same model at once are its attempts, as the processor sees them.
+const maxAsked = 3
+
 // call plays one operation that begins at t and emits its row. k is 0 for the model, else the
 // number of a tool.
 func (g *Generator) call(m *member, st *state, k int, t float64) outcome {
@@ -99,7 +103,7 @@ func (g *Generator) call(m *member, st *state, k int, t float64) outcome {
 		input = g.lognormal(m.Model.Input*m.line.at(t).Model.Input, 0.5) * (1 + 0.1*float64(st.steps))
 	}
 	start, failed, backoff := t, 0.0, 0.0
-	tries, leaves := 1, 0
+	tries, leaves, asked := 1, 0, 1
 	var y try
 	var begun float64
 	for inner := 1; ; {
@@ -125,7 +129,9 @@ func (g *Generator) call(m *member, st *state, k int, t float64) outcome {
 		}
 		layers := inner
 		if inner > m.Retries {
-			if tries > m.Framework || m.Framework == 0 {
+			if k == 0 && m.Framework == 0 && asked < maxAsked {
+				asked++
+			} else if tries > m.Framework || m.Framework == 0 {
 				break
 			}
 			tries, inner, layers = tries+1, 0, 1

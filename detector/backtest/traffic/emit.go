@@ -13,7 +13,7 @@ func (g *Generator) operationRow(m *member, st *state, o *rows.Operation, kind s
 	g.common(m, st, &o.Common, &o.Facts, kind, start, out.end)
 	s.attempts, s.leaves = uint32(tries), uint32(leaves)
 	o.Attempts, o.LeafAttempts = &s.attempts, &s.leaves
-	o.UserTimeNS = ns(out.end - start)
+	o.UserTimeNS = o.EndedAt - o.StartedAt
 	o.FailedAttemptNS, o.BackoffNS = ns(failed), ns(backoff)
 	s.hidden, s.path = ns(failed)+ns(backoff), ns(failed)+ns(backoff)
 	o.HiddenTotalNS, o.HiddenPathNS = &s.hidden, &s.path
@@ -22,7 +22,7 @@ func (g *Generator) operationRow(m *member, st *state, o *rows.Operation, kind s
 	o.ConnectNS = ns(y.connect)
 	o.TTFTState = rows.TTFTNotApplicable
 	o.StepIndex, o.OnPath, o.PathNS = uint32(st.operations), true, o.UserTimeNS
-	g.deadline(&o.Times, st, start, out.end)
+	g.deadline(&o.Times, st, start, out.end, out.failed)
 	switch {
 	case out.cut:
 		o.Outcome, o.ErrorClass, o.Censored = rows.OutcomeError, rows.ClassCancelled, true
@@ -36,6 +36,11 @@ func (g *Generator) operationRow(m *member, st *state, o *rows.Operation, kind s
 		}
 		if m.Model.Stream {
 			o.TTFTState = rows.TTFTMissing
+		}
+		if st.decisions > 0 { // the decision was taken as the call began
+			s.opPerceived, s.opTrue = ns(st.perceived), ns(st.left)
+			s.opDrift = s.opPerceived - s.opTrue
+			o.PerceivedRemainingNS, o.TrueRemainingNS, o.DriftNS = &s.opPerceived, &s.opTrue, &s.opDrift
 		}
 		if o.Outcome == rows.OutcomeOK {
 			o.InputTokens, o.OutputTokens, o.CachedTokens = &s.input, &s.output, &s.cached
@@ -57,7 +62,7 @@ func (g *Generator) attemptRow(m *member, st *state, o *rows.Operation, kind str
 		Layer: rows.LayerSDK, Source: rows.SourceHTTPChild, Target: o.Target, Stream: o.Stream}
 	end := min(t+y.took, st.limit)
 	g.common(m, st, &a.Common, &a.Facts, kind, t, end)
-	a.DurationNS = ns(end - t)
+	a.DurationNS = a.EndedAt - a.StartedAt
 	s.timeout, s.remaining = ns(limit), ns(st.start+st.budget-t)
 	a.TimeoutNS, a.RemainingNS, a.AtCap = &s.timeout, &s.remaining, y.atCap
 	if !y.ok {
@@ -66,14 +71,16 @@ func (g *Generator) attemptRow(m *member, st *state, o *rows.Operation, kind str
 	g.sink.Attempt(a)
 }
 
-// deadline judges work by the request's deadline.
-func (g *Generator) deadline(t *rows.Times, st *state, start, end float64) {
+// deadline judges work by the request's deadline. What failed shortly before it counts as
+// ended by it, as the processor has it.
+func (g *Generator) deadline(t *rows.Times, st *state, start, end float64, failed bool) {
 	s := &g.mem
-	s.deadline, s.missed = instant(st.start+st.budget), end > st.start+st.budget
+	at := st.start + st.budget
+	s.deadline, s.missed = instant(at), end > at || failed && end >= at-max(st.budget/50, 0.05)
 	t.DeadlineAt, t.DeadlineMissed, t.DeadlineSource = &s.deadline, &s.missed, rows.DeadlineInherited
 	if s.missed {
 		t.MissCause = rows.MissOwn
-		if start > st.start+st.budget {
+		if start > at {
 			t.MissCause = rows.MissInherited
 		}
 	}
@@ -86,7 +93,7 @@ func (g *Generator) requestRow(m *member, st *state, end float64) {
 	g.common(m, st, &r.Common, &r.Facts, rows.KindAgent, st.start, end)
 	s.reqAttempts, s.retries = uint32(st.operations+st.extra), uint32(st.extra)
 	r.Attempts, r.Retries = &s.reqAttempts, &s.retries
-	r.UserTimeNS = ns(end - st.start)
+	r.UserTimeNS = r.EndedAt - r.StartedAt
 	s.reqHidden = min(ns(st.hidden), r.UserTimeNS)
 	s.reqPath = s.reqHidden
 	r.HiddenTotalNS, r.HiddenPathNS = &s.reqHidden, &s.reqPath
@@ -96,11 +103,12 @@ func (g *Generator) requestRow(m *member, st *state, end float64) {
 	if m.Reports {
 		r.AgentTimeSource = rows.AgentTimeReported
 	}
-	g.deadline(&r.Times, st, st.start, end)
+	g.deadline(&r.Times, st, st.start, end, st.timedOut || st.failed)
 	s.budget = ns(st.budget)
 	r.BudgetNS, r.DeadlineSource = &s.budget, rows.DeadlineAttribute
 	if st.decisions > 0 {
-		s.drift = ns(st.drift)
+		// The end of a request past its deadline is a point of drift too.
+		s.drift = ns(max(st.drift, end-st.start-st.budget))
 		r.DriftNS = &s.drift
 	}
 	switch {

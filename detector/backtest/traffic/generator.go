@@ -36,6 +36,7 @@ type scratch struct {
 	timeout, backoff, remaining, attemptTTFT                            int64
 	missed                                                              bool
 	reqHidden, reqPath, reqAgent                                        int64
+	opPerceived, opTrue, opDrift                                        int64
 }
 
 // New makes a generator. One seed gives one sequence of rows.

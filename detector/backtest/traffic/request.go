@@ -15,7 +15,7 @@ type state struct {
 	steps, operations, toolCalls int
 	toolErrors, decisions, extra int
 	hidden, drift                float64
-	forgotten                    float64
+	forgotten, left, perceived   float64
 	timedOut, failed, next       bool
 }
 
@@ -29,13 +29,10 @@ func (g *Generator) request(m *member, at float64) {
 	g.requestRow(m, st, end)
 }
 
-// maxStrikes is how many model calls may fail one after the other before an agent gives up.
-const maxStrikes = 3
-
 // run plays an agent's steps from t on and returns when it is done.
 func (g *Generator) run(m *member, st *state, t float64) float64 {
 	n := g.steps(m, m.line.at(t).Steps)
-	greedy, strikes := g.chance(m.Greedy), 0
+	greedy := g.chance(m.Greedy)
 	for step := 1; ; step++ {
 		c := m.line.at(t)
 		last := step >= n && !greedy
@@ -50,14 +47,9 @@ func (g *Generator) run(m *member, st *state, t float64) float64 {
 			return t
 		}
 		if o.failed {
-			// The agent asks again, a few times.
-			if strikes++; strikes < maxStrikes {
-				continue
-			}
 			st.failed = true
 			return t
 		}
-		strikes = 0
 		if last || step >= 60 {
 			return t
 		}
@@ -95,7 +87,9 @@ func (g *Generator) decide(m *member, st *state, t float64, c *Conditions, greed
 		drift = st.forgotten
 	}
 	st.decisions++
-	st.drift = max(st.drift, drift)
+	// Nobody is told less than nothing.
+	st.left, st.perceived = left, max(0, left+drift)
+	st.drift = max(st.drift, st.perceived-left)
 	return left + drift
 }
 
@@ -113,12 +107,12 @@ func (g *Generator) delegate(m *member, st *state, t float64) float64 {
 	g.common(m, st, &o.Common, &o.Facts, rows.KindAgent, t, end)
 	s.attempts, s.leaves = 1, uint32(st.operations-operations+st.extra-extra)
 	o.Attempts, o.LeafAttempts = &s.attempts, &s.leaves
-	o.UserTimeNS = ns(end - t)
+	o.UserTimeNS = o.EndedAt - o.StartedAt
 	s.hidden, s.path = ns(st.hidden-before), ns(st.hidden-before)
 	o.HiddenTotalNS, o.HiddenPathNS = &s.hidden, &s.path
 	s.agent = o.UserTimeNS - s.hidden
 	o.AgentTimeNS, o.AgentTimeSource = &s.agent, rows.AgentTimeDerived
-	g.deadline(&o.Times, st, t, end)
+	g.deadline(&o.Times, st, t, end, st.timedOut || st.failed)
 	if st.timedOut || st.failed {
 		o.Outcome, o.ErrorClass, o.Censored = rows.OutcomeError, rows.ClassCancelled, st.timedOut
 		if st.failed {
