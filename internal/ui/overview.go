@@ -184,6 +184,9 @@ func stateCell(a Alert) Cell {
 	if a.State == "firing" {
 		c.Class = "bad"
 	}
+	if muted, _, ok := strings.Cut(annotation(a, "muted"), " by "); ok && a.State == "firing" {
+		c.Text += " (not sent: " + muted + ")"
+	}
 	if a.Shadow {
 		c.Text += " (shadow)"
 	}
