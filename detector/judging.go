@@ -31,8 +31,9 @@ func (e *Engine) delay(ctx context.Context, now time.Time) (time.Duration, error
 	return min(max(e.cfg.EvalDelay, lag+lagMargin), e.cfg.MaxEvalDelay), nil
 }
 
-// maxBlocksPerRead bounds the history read in one query.
-const maxBlocksPerRead = 12
+// maxBlocksPerRead bounds the history read in one query, and with it how long the query and
+// its answer hold the engine and memory.
+const maxBlocksPerRead = 6
 
 func (e *Engine) loadBaselines(ctx context.Context, w time.Time) error {
 	missing := e.baselines.Missing(w)

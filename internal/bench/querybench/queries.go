@@ -89,10 +89,10 @@ func detectorQueries(ctx context.Context, conn driver.Conn, database string, s s
 	add(groupDetector, "OperationCells, 30 min, at a start", some(func(ctx context.Context) ([]store.OperationCell, error) {
 		return st.OperationCells(ctx, ago(30*time.Minute), to)
 	}))
-	add(groupDetector, "OperationHistory, 2 h, at a start", some(func(ctx context.Context) ([]store.OperationMinute, error) {
+	add(groupDetector, "OperationHistory, 1 h, at a start", some(func(ctx context.Context) ([]store.OperationMinute, error) {
 		return st.OperationHistory(ctx, ago(historyRead), to)
 	}))
-	add(groupDetector, "RequestHistory, 2 h, at a start", some(func(ctx context.Context) ([]store.RequestMinute, error) {
+	add(groupDetector, "RequestHistory, 1 h, at a start", some(func(ctx context.Context) ([]store.RequestMinute, error) {
 		return st.RequestHistory(ctx, ago(historyRead), to)
 	}))
 	add(groupDetector, "Budgets, 30 min", some(func(ctx context.Context) ([]store.Budget, error) { return st.Budgets(ctx, ago(30*time.Minute), to) }))
@@ -220,7 +220,7 @@ const alertsListed = 501
 // those of the window it judges; at a start all of that window, and history.
 const (
 	cellsRead   = 2 * time.Minute
-	historyRead = 2 * time.Hour
+	historyRead = time.Hour
 )
 
 // panelQueries are the statements that opening the dashboard sends, for all services and
