@@ -34,7 +34,8 @@ type SliceVerdict struct {
 	Detection string
 	Level     Level
 	Reason    string
-	From, To  time.Time
+	// From and To are the window, in Unix seconds: there is one for each slice and detection.
+	From, To  int64
 	Samples   uint64
 	Value     float64
 	Threshold float64
@@ -95,9 +96,9 @@ func (h *history) add(evaluations []Evaluation, verdicts []Verdict) {
 	if len(evaluations) == 1 && evaluations[0].Error != "" {
 		return
 	}
-	h.last = h.last[:0:0]
+	h.last = make([]SliceVerdict, 0, len(verdicts)) // not the one that a reader may hold
 	for _, v := range verdicts {
-		h.last = append(h.last, SliceVerdict{v.Slice, v.Detection, v.Level, v.Reason, v.From, v.To, v.Samples, v.Value, v.Threshold, v.Baseline, v.Unit})
+		h.last = append(h.last, SliceVerdict{v.Slice, v.Detection, v.Level, v.Reason, v.From.Unix(), v.To.Unix(), v.Samples, v.Value, v.Threshold, v.Baseline, v.Unit})
 	}
 }
 

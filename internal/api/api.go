@@ -227,7 +227,7 @@ func (s server) slices(r *http.Request) (any, error) {
 			at[v.Slice] = i
 			out.Slices = append(out.Slices, sliceOf{sliceName: nameOf(v.Slice), Verdicts: []verdict{}})
 		}
-		out.Slices[i].Verdicts = append(out.Slices[i].Verdicts, verdict{v.Detection, string(v.Level), v.Reason, utc(v.From), utc(v.To), v.Samples, finite(v.Value), finite(v.Threshold), finite(v.Baseline), v.Unit})
+		out.Slices[i].Verdicts = append(out.Slices[i].Verdicts, verdict{v.Detection, string(v.Level), v.Reason, time.Unix(v.From, 0).UTC(), time.Unix(v.To, 0).UTC(), v.Samples, finite(v.Value), finite(v.Threshold), finite(v.Baseline), v.Unit})
 	}
 	return out, nil
 }
