@@ -25,6 +25,8 @@ type OperationBaseline struct {
 	LogP95   float64
 	LogP95SD float64
 	Minutes  int
+	// Call is what was normal for calls of models with their ways.
+	Call CallBaseline
 	// TTFT and PerToken are medians over the blocks that have enough values.
 	TTFT     LevelBaseline
 	PerToken LevelBaseline
@@ -46,6 +48,15 @@ type OperationBaseline struct {
 	// DeadlineKnown and DeadlineMissed count operations.
 	DeadlineKnown  uint64
 	DeadlineMissed uint64
+}
+
+// CallBaseline has the median P95 over blocks, in milliseconds, and median and 1.4826 MAD of
+// the minutes' log P95.
+type CallBaseline struct {
+	Blocks           int
+	P95MS            float64
+	LogP95, LogP95SD float64
+	Minutes          int
 }
 
 // LevelBaseline is what was normal for one duration, in milliseconds.
@@ -273,7 +284,7 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 		return c
 	}
 	var out OperationBaseline
-	var p50s, p95s, sds, tails, logs []float64
+	var p50s, p95s, sds, tails, logs, calls, callLogs []float64
 	var raw, sampling, corrected []float64
 	var ttft, perToken []level
 	var thin stats.Hist
@@ -292,6 +303,12 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 		ttft, perToken = append(ttft, k.ttft), append(perToken, k.perToken)
 		for _, l := range k.logs {
 			logs = append(logs, float64(l)-logShift)
+		}
+		for _, l := range k.callLogs {
+			callLogs = append(callLogs, float64(l)-logShift)
+		}
+		if k.callP95 > 0 {
+			calls = append(calls, float64(k.callP95))
 		}
 		if k.thin.N() > 0 {
 			thin.Merge(&k.thin)
@@ -323,6 +340,10 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 	out.Scatter.RawSD, out.Scatter.SamplingSD, out.Scatter.CorrectedSD = median(raw), median(sampling), median(corrected)
 	if m, mad, err := stats.MAD(logs); err == nil {
 		out.LogP95, out.LogP95SD, out.Minutes = m, 1.4826*mad, len(logs)
+	}
+	out.Call.Blocks, out.Call.P95MS = len(calls), median(calls)
+	if m, mad, err := stats.MAD(callLogs); err == nil {
+		out.Call.LogP95, out.Call.LogP95SD, out.Call.Minutes = m, 1.4826*mad, len(callLogs)
 	}
 	out.TTFT, out.PerToken = levelsOf(ttft), levelsOf(perToken)
 	out.Attempts = b.attempts(s)

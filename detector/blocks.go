@@ -65,7 +65,7 @@ type opBlock struct {
 	exhausted, cut    uint64
 	deadline, missed  uint64
 	tokens            Tokens
-	// ok says that there were enough inference times for p50, p95 and tail, sdOK for sd. A
+	// ok says that there were enough of the slice's own times for p50, p95 and tail, sdOK for sd. A
 	// block with fewer keeps them all in thin.
 	ok, sdOK           bool
 	p50, p95, tail, sd float32
@@ -76,6 +76,9 @@ type opBlock struct {
 	ttft, perToken           level
 	// logs are the minutes' log P95.
 	logs []float32
+	// callP95 and callLogs are of the window's Call.
+	callP95  float32
+	callLogs []float32
 }
 
 // A minute's P95 is at least that of the lowest bucket, so logs can be under 0: they are
@@ -84,7 +87,7 @@ const logShift = 16
 
 func opBlockOf(minutes []store.OperationMinute) *opBlock {
 	k := &opBlock{}
-	var inference, ttft, perToken stats.Hist
+	var own, call, ttft, perToken stats.Hist
 	subs := make([]stats.SubP95, 0, len(minutes))
 	for i := range minutes {
 		m := &minutes[i]
@@ -92,22 +95,30 @@ func opBlockOf(minutes []store.OperationMinute) *opBlock {
 		k.leaf, k.first, k.exhausted, k.cut = k.leaf+m.LeafAttempts, k.first+m.FirstTimeouts, k.exhausted+m.Exhausted, k.cut+m.Cut
 		k.deadline, k.missed = k.deadline+m.DeadlineKnown, k.missed+m.DeadlineMissed
 		k.tokens.add(Tokens{m.N, m.InputTokens, m.OutputTokens, m.CachedTokens})
-		inference.Merge(m.Inference.Hist)
+		mine, calls := ownTime(m.Kind, m.Inference, m.Call).Hist, callTime(m.Kind, m.Call).Hist
+		own.Merge(mine)
+		call.Merge(calls)
 		ttft.Merge(m.TTFT.Hist)
 		perToken.Merge(m.PerToken.Hist)
-		if p := subP95Of(m.Inference.Hist); p.n >= minPerMinute && p.p95MS > 0 {
+		if p := subP95Of(calls); p.n >= minPerMinute && p.p95MS > 0 {
+			k.callLogs = append(k.callLogs, log32(p.p95MS)+logShift)
+		}
+		if p := subP95Of(mine); p.n >= minPerMinute && p.p95MS > 0 {
 			k.logs = append(k.logs, log32(p.p95MS)+logShift)
 			subs = append(subs, p.sub())
 		}
 	}
 	k.ttft, k.perToken = levelOf(&ttft), levelOf(&perToken)
-	if k.ok = inference.N() >= minPerBlock; !k.ok {
-		k.thin = inference
+	if call.N() >= minPerBlock {
+		k.callP95 = float32(quantile(&call, 0.95))
+	}
+	if k.ok = own.N() >= minPerBlock; !k.ok {
+		k.thin = own
 		return k
 	}
-	p50, p95 := quantile(&inference, 0.5), quantile(&inference, 0.95)
+	p50, p95 := quantile(&own, 0.5), quantile(&own, 0.95)
 	k.p50, k.p95, k.tail = float32(p50), float32(p95), float32(tailMS(p50, p95))
-	sd, err := inference.RobustSD(stats.Linear)
+	sd, err := own.RobustSD(stats.Linear)
 	k.sd, k.sdOK = float32(sd), err == nil
 	if sp, err := stats.P95SpreadOf(subs, stats.SpreadConfig{MinPerWindow: minPerMinute, MinWindows: 5}); err == nil {
 		k.windows, k.raw, k.sampling, k.corrected = uint64(sp.Windows), float32(sp.RawSD), float32(sp.SamplingSD), float32(sp.CorrectedSD)
@@ -118,8 +129,9 @@ func opBlockOf(minutes []store.OperationMinute) *opBlock {
 func opBlockFields(k *opBlock, f coder) {
 	f.u(&k.n, &k.known, &k.retried, &k.leaf, &k.first, &k.exhausted, &k.cut, &k.deadline, &k.missed, &k.tokens.Operations, &k.tokens.Input, &k.tokens.Output, &k.tokens.Cached, &k.windows)
 	f.b(&k.ok, &k.sdOK, &k.ttft.ok, &k.perToken.ok)
-	f.f(&k.p50, &k.p95, &k.tail, &k.sd, &k.raw, &k.sampling, &k.corrected, &k.ttft.p50, &k.ttft.p95, &k.perToken.p50, &k.perToken.p95)
+	f.f(&k.p50, &k.p95, &k.tail, &k.sd, &k.raw, &k.sampling, &k.corrected, &k.ttft.p50, &k.ttft.p95, &k.perToken.p50, &k.perToken.p95, &k.callP95)
 	f.fs(&k.logs)
+	f.fs(&k.callLogs)
 	f.h(&k.thin)
 }
 

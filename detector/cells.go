@@ -6,6 +6,7 @@ import (
 
 	"driftline/detector/stats"
 	"driftline/detector/store"
+	"driftline/internal/rows"
 )
 
 // maxMinutesPerRead bounds the cells read in one query. The engine reads whole granules of
@@ -26,12 +27,14 @@ type cells struct {
 func newCells() cells {
 	return cells{
 		ops: recent[store.OperationCell]{
-			slice:   func(c *store.OperationCell) Slice { return c.Slice },
-			minute:  func(c *store.OperationCell) time.Time { return c.Minute },
-			fields:  operationFields,
-			count:   countOperations,
-			latency: func(c *store.OperationCell) *stats.Hist { return c.Inference.Hist },
-			loaded:  map[int64]bool{}, bySlice: map[Slice]*series{},
+			slice:  func(c *store.OperationCell) Slice { return c.Slice },
+			minute: func(c *store.OperationCell) time.Time { return c.Minute },
+			fields: operationFields,
+			count:  countOperations,
+			latency: func(c *store.OperationCell) (own, call *stats.Hist) {
+				return ownTime(c.Kind, c.Inference, c.Call()).Hist, callTime(c.Kind, c.Call()).Hist
+			},
+			loaded: map[int64]bool{}, bySlice: map[Slice]*series{},
 		},
 		reqs: recent[store.RequestCell]{
 			slice:  func(c *store.RequestCell) Slice { return c.Slice },
@@ -48,6 +51,27 @@ func newCells() cells {
 			loaded: map[int64]bool{}, bySlice: map[Slice]*series{},
 		},
 	}
+}
+
+// ownTime is what a slice's latency is judged by: of models inference time, of tools and
+// other leaves the time of the call. Agents' and workflows' time is that of the work below.
+func ownTime(kind string, inference, call store.Measure) store.Measure {
+	switch {
+	case modelKind(kind):
+		return inference
+	case kind == rows.KindAgent || kind == rows.KindWorkflow:
+		return store.Measure{}
+	}
+	return call
+}
+
+// callTime is the time of model calls with their ways: connecting and queueing, which
+// inference time leaves out. Other slices have it as their own.
+func callTime(kind string, call store.Measure) store.Measure {
+	if modelKind(kind) {
+		return call
+	}
+	return store.Measure{}
 }
 
 func countOperations(c *store.OperationCell) counted {

@@ -231,7 +231,7 @@ func changeOf(w *OperationWindow, b OperationBaseline) OperationChange {
 		}
 		return typical(quantile(m.Hist, 0.5), quantile(m.Hist, 0.95))
 	}
-	o.Work, o.BaseWork = level(w.Inference), typical(b.P50MS, b.P95MS)
+	o.Work, o.BaseWork = level(w.Own), typical(b.P50MS, b.P95MS)
 	o.TTFT, o.BaseTTFT = level(w.TTFT), typical(b.TTFT.P50MS, b.TTFT.P95MS)
 	o.PerToken, o.BasePerToken = quantile(w.PerToken.Hist, 0.5), b.PerToken.P50MS
 	o.Output, o.BaseOutput = w.Tokens.perOperation(w.Tokens.Output), b.Tokens.perOperation(b.Tokens.Output)

@@ -32,7 +32,7 @@ func (r ratioTo) p() float64 {
 	return normSF(math.Log(r.est) / se)
 }
 
-// JudgeSpread judges p95_spread: inference time scatters by Ratio times its
+// JudgeSpread judges p95_spread: the slice's own time scatters by Ratio times its
 // baseline or more. It takes the largest of three ratios:
 //   - the robust SD (interquartile range), which sees the bulk widen,
 //   - the tail, (P95 - P50) / 1.645, which sees a slow minority of 5 % or more,
@@ -40,21 +40,21 @@ func (r ratioTo) p() float64 {
 //
 // One giant outlier moves none of them. It clears only when P95 is back as well.
 func JudgeSpread(w OperationWindow, b OperationBaseline, cfg SpreadConfig, minBlocks int) Verdict {
-	v := Verdict{Detection: P95Spread, Slice: w.Slice, From: w.From, To: w.To, P: 1, Unit: "ms", EffectUnit: "ratio", Severity: Warning, Samples: w.Inference.N}
-	if w.Inference.N < cfg.MinOperations {
+	v := Verdict{Detection: P95Spread, Slice: w.Slice, From: w.From, To: w.To, P: 1, Unit: "ms", EffectUnit: "ratio", Severity: Warning, Samples: w.Own.N}
+	if w.Own.N < cfg.MinOperations {
 		return v.with(Insufficient, "few_operations")
 	}
 	if b.Blocks < minBlocks || b.P95MS <= 0 {
 		return v.with(NoBaseline, "learning")
 	}
 	band := cfg.MinBand * b.P95MS
-	p50, p95 := quantile(w.Inference.Hist, 0.5), quantile(w.Inference.Hist, 0.95)
-	level := levelRatio(w.Inference.Hist, 0.95, b.P95MS)
+	p50, p95 := quantile(w.Own.Hist, 0.5), quantile(w.Own.Hist, 0.95)
+	level := levelRatio(w.Own.Hist, 0.95, b.P95MS)
 
 	bulkBase, tailBase := math.Max(b.SpreadMS, band), math.Max(b.TailMS, band)
-	sd, _ := w.Inference.Hist.RobustSD(stats.Linear)
+	sd, _ := w.Own.Hist.RobustSD(stats.Linear)
 	bulk := ratioTo{est: sd / bulkBase}
-	if i, err := stats.RobustSDInterval(w.Inference.Hist, stats.Linear, 0.95); err == nil && i.Estimate > 0 {
+	if i, err := stats.RobustSDInterval(w.Own.Hist, stats.Linear, 0.95); err == nil && i.Estimate > 0 {
 		bulk = ratioTo{bulk.est, bulk.est * i.Lo / i.Estimate, bulk.est * i.Hi / i.Estimate, true}
 	}
 	tail := ratioTo{est: tailMS(p50, p95) / tailBase}
@@ -86,15 +86,15 @@ func JudgeSpread(w OperationWindow, b OperationBaseline, cfg SpreadConfig, minBl
 	v.number("p95_ratio", level.est)
 	v.number("status_504_share", share(w.Status504, w.N))
 	v.Severity = severity(missed(w.Missed, w.Known, b.DeadlineMissed, b.DeadlineKnown, cfg.MissShare))
-	v.Cause = "inference time has become uneven: queueing or a degraded backend is the usual reason; it comes before timeouts do"
-	v.Text = fmt.Sprintf("inference time scatters %.1f times as much as usual (%s: %.0f ms against %.0f ms; 95 %% interval %.1f to %.1f times); P95 is %.1f s against %.1f s",
-		best.est, kind, v.Value, unitBase, best.lo, best.hi, p95/1e3, b.P95MS/1e3)
+	v.Cause = timeName(w.Kind) + " has become uneven: queueing or a degraded backend is the usual reason; it comes before timeouts do"
+	v.Text = fmt.Sprintf("%s scatters %.1f times as much as usual (%s: %.0f ms against %.0f ms; 95 %% interval %.1f to %.1f times); P95 is %.1f s against %.1f s",
+		timeName(w.Kind), best.est, kind, v.Value, unitBase, best.lo, best.hi, p95/1e3, b.P95MS/1e3)
 	floor := math.Max(float64(cfg.P95Floor.Milliseconds()), cfg.P95Ratio*b.P95MS)
 	fires := func(r ratioTo) bool { return r.ok && r.est >= cfg.Ratio && r.lo >= (1+cfg.Ratio)/2 }
-	v.began(latencyOnset(w.Minutes))
+	v.began(latencyOnset(w.Minutes, ownOf))
 	switch {
 	case p95 >= floor && (fires(bulk) || fires(tail) || fires(moving)):
-		if passed(w.Minutes, w.To, cfg.ClearP95*b.P95MS) {
+		if passed(w.Minutes, ownOf, w.To, cfg.ClearP95*b.P95MS) {
 			return v.with(Hold, "passed")
 		}
 		v.Strength = best.lo / cfg.Ratio
@@ -112,8 +112,8 @@ func scatter(w OperationWindow, b OperationBaseline, cfg SpreadConfig, band floa
 	}
 	subs := make([]stats.SubP95, 0, cfg.SubWindows)
 	for i := len(w.Minutes) - 1; i >= 0 && len(subs) < cfg.SubWindows; i-- {
-		if w.Minutes[i].N > 0 {
-			subs = append(subs, w.Minutes[i].Sub)
+		if w.Minutes[i].Own.N > 0 {
+			subs = append(subs, w.Minutes[i].Own.Sub)
 		}
 	}
 	now, err := stats.P95SpreadOf(subs, stats.SpreadConfig{MinPerWindow: cfg.MinOperations, MinWindows: cfg.SubWindows})
@@ -127,58 +127,119 @@ func scatter(w OperationWindow, b OperationBaseline, cfg SpreadConfig, band floa
 	return ratioTo{r.Corrected.Estimate, r.Corrected.Lo, r.Corrected.Hi, true}
 }
 
-// JudgeSurge judges p95_surge: P95 of inference time is Ratio times its baseline,
+// timeName is what a slice's own time is called.
+func timeName(kind string) string {
+	if modelKind(kind) {
+		return "inference time"
+	}
+	return "the time of calls"
+}
+
+// lateness is one measure of latency beside its baseline.
+type lateness struct {
+	hist    *stats.Hist
+	of      func(*Minute) *MinuteP95
+	baseMS  float64
+	logP95  float64
+	logSD   float64
+	minutes int
+
+	ratio ratioTo
+	alarm bool
+	sum   float64
+	since int
+}
+
+func (l *lateness) judge(w *OperationWindow, cfg SurgeConfig) {
+	l.ratio = levelRatio(l.hist, 0.95, l.baseMS)
+	if l.minutes < 30 {
+		return
+	}
+	// The sum starts anew each time, so that it needs no state and a replay gives the same.
+	c := stats.CUSUM{K: cfg.CUSUMK, H: cfg.CUSUMH}
+	sd := math.Max(l.logSD, cfg.MinLogSD)
+	for i := range w.Minutes {
+		m := l.of(&w.Minutes[i])
+		if m.N < minPerMinute || m.P95MS <= 0 {
+			continue
+		}
+		if over, err := c.Update((math.Log(m.P95MS) - l.logP95) / sd); err == nil {
+			l.alarm = over
+		}
+	}
+	l.sum, l.since = c.S, c.Since
+}
+
+// JudgeSurge judges p95_surge: P95 of the slice's own time is Ratio times its baseline,
 // whatever the error rate, or a CUSUM over the minutes' log P95 finds a smaller
 // shift that lasts, or P95 has risen while work is being cut at a cap, which
-// hides how slow it is.
+// hides how slow it is. For calls of models it looks at their time with connecting and
+// queueing too, which says something when inference time alone does not.
 func JudgeSurge(w OperationWindow, b OperationBaseline, cfg SurgeConfig, minBlocks int) Verdict {
-	v := Verdict{Detection: P95Surge, Slice: w.Slice, From: w.From, To: w.To, P: 1, Unit: "ms", EffectUnit: "ratio", Severity: Warning, Samples: w.Inference.N}
-	if w.Inference.N < cfg.MinOperations {
+	v := surge(w, b, cfg, minBlocks, lateness{hist: w.Own.Hist, of: ownOf, baseMS: b.P95MS, logP95: b.LogP95, logSD: b.LogP95SD, minutes: b.Minutes}, b.Blocks, timeName(w.Kind))
+	if v.Level == Breach || v.Level == Insufficient || w.Call.N < cfg.MinOperations {
+		return v
+	}
+	call := surge(w, b, cfg, minBlocks, lateness{hist: w.Call.Hist, of: callOf, baseMS: b.Call.P95MS, logP95: b.Call.LogP95, logSD: b.Call.LogP95SD, minutes: b.Call.Minutes}, b.Call.Blocks, "the time of calls")
+	if call.Level == Breach || call.Level == Hold && v.Level == Quiet {
+		call.Cause = "calls take longer to reach the model or to be let in: connecting, DNS, TLS, a proxy, a pool or a queue; inference itself is as usual"
+		call.number("inference_p95_ratio", v.Effect.Estimate)
+		return call
+	}
+	return v
+}
+
+func surge(w OperationWindow, b OperationBaseline, cfg SurgeConfig, minBlocks int, l lateness, blocks int, name string) Verdict {
+	v := Verdict{Detection: P95Surge, Slice: w.Slice, From: w.From, To: w.To, P: 1, Unit: "ms", EffectUnit: "ratio", Severity: Warning, Samples: l.hist.N()}
+	if v.Samples < cfg.MinOperations {
 		return v.with(Insufficient, "few_operations")
 	}
-	if b.Blocks < minBlocks || b.P95MS <= 0 {
+	if blocks < minBlocks || l.baseMS <= 0 {
 		return v.with(NoBaseline, "learning")
 	}
-	r := levelRatio(w.Inference.Hist, 0.95, b.P95MS)
-	p95 := r.est * b.P95MS
-	alarm, sum, since := sequential(w, b, cfg)
+	l.judge(&w, cfg)
+	r := l.ratio
+	p95 := r.est * l.baseMS
 	clipped, _ := stats.Wilson(min(w.AtCap+w.Censored, w.N), max(w.N, 1), 0.95)
-	v.Value, v.Baseline, v.Threshold = p95, b.P95MS, cfg.Ratio*b.P95MS
+	v.Value, v.Baseline, v.Threshold = p95, l.baseMS, cfg.Ratio*l.baseMS
 	v.Effect = stats.Interval{Estimate: r.est, Lo: r.lo, Hi: r.hi, Confidence: 0.95}
 	v.P = r.p()
 	v.number("p95_ms", p95)
-	v.number("p95_baseline_ms", b.P95MS)
+	v.number("p95_baseline_ms", l.baseMS)
 	if b.Season > 0 && b.Season != 1 {
 		v.number("time_of_day_factor", b.Season)
 	}
 	v.number("p95_ratio", r.est)
-	v.number("cusum", sum)
-	v.number("shift_minutes", float64(since))
+	v.number("cusum", l.sum)
+	v.number("shift_minutes", float64(l.since))
 	v.number("clipped_share", clipped.Estimate)
 	v.number("status_504_share", share(w.Status504, w.N))
 	v.Severity = severity(missed(w.Missed, w.Known, b.DeadlineMissed, b.DeadlineKnown, cfg.MissShare))
 	v.Cause = "the model or tool answers more slowly; requests still succeed until a timeout is reached"
-	v.Text = fmt.Sprintf("P95 of inference time is %.1f s, %.1f times the usual %.1f s (95 %% interval %.1f to %.1f times); %.1f %% ended with HTTP 504",
-		p95/1e3, r.est, b.P95MS/1e3, r.lo, r.hi, 100*share(w.Status504, w.N))
+	v.Text = fmt.Sprintf("P95 of %s is %.1f s, %.1f times the usual %.1f s (95 %% interval %.1f to %.1f times); %.1f %% ended with HTTP 504",
+		name, p95/1e3, r.est, l.baseMS/1e3, r.lo, r.hi, 100*share(w.Status504, w.N))
 	if clipped.Estimate > 0 {
 		v.Text += fmt.Sprintf("; %.1f %% were cut, so the true P95 may be higher", 100*clipped.Estimate)
 	}
-	shifted := r.est >= cfg.ShiftRatio && r.lo >= (1+cfg.ShiftRatio)/2
-	v.began(latencyOnset(w.Minutes))
+	// More tokens explain their part of a smaller shift: longer answers are another kind of work.
+	explained := explainedBy(&w, &b)
+	v.number("explained_by_tokens", explained)
+	shifted := r.est >= cfg.ShiftRatio*explained && r.lo >= (1+cfg.ShiftRatio)/2*explained
+	v.began(latencyOnset(w.Minutes, l.of))
 	switch {
 	case p95 < float64(cfg.P95Floor.Milliseconds()):
 		return v.with(Quiet, "below_floor")
 	case r.est >= cfg.Ratio && r.lo >= (1+cfg.Ratio)/2:
-		if passed(w.Minutes, w.To, cfg.ClearRatio*b.P95MS) {
+		if passed(w.Minutes, l.of, w.To, cfg.ClearRatio*l.baseMS) {
 			return v.with(Hold, "passed")
 		}
 		v.Strength = r.lo / cfg.Ratio
 		return v.with(Breach, "surge")
 	case shifted && clipped.Lo > cfg.ClippedShare:
 		return v.with(Breach, "clipped")
-	case shifted && alarm:
-		v.Threshold = cfg.ShiftRatio * b.P95MS
-		v.Text += fmt.Sprintf("; the shift has lasted %d minutes", since)
+	case shifted && l.alarm:
+		v.Threshold = cfg.ShiftRatio * l.baseMS
+		v.Text += fmt.Sprintf("; the shift has lasted %d minutes", l.since)
 		return v.with(Breach, "lasting_shift")
 	case r.est < cfg.ClearRatio:
 		return v.with(Quiet, "as_usual")
@@ -186,21 +247,20 @@ func JudgeSurge(w OperationWindow, b OperationBaseline, cfg SurgeConfig, minBloc
 	return v.with(Hold, "between")
 }
 
-// sequential runs a CUSUM over the minutes of the long window. It starts anew each
-// time, so that it needs no state and a replay gives the same.
-func sequential(w OperationWindow, b OperationBaseline, cfg SurgeConfig) (alarm bool, sum float64, since int) {
-	if b.Minutes < 30 {
-		return false, 0, 0
+// explainedBy is by which factor the tokens of calls make them longer than in the baseline,
+// from 1 to mostExplained: the time to first token goes with the tokens that no cache holds, the
+// rest with those that are written.
+func explainedBy(w *OperationWindow, b *OperationBaseline) float64 {
+	output := grown(w.Tokens.perOperation(w.Tokens.Output), b.Tokens.perOperation(b.Tokens.Output))
+	uncached := grown(w.Tokens.perOperation(w.Tokens.uncached()), b.Tokens.perOperation(b.Tokens.uncached()))
+	first, rest := 0.5, 0.5 // where nothing is streamed, neither part is known
+	if b.TTFT.P50MS > 0 && b.P50MS > b.TTFT.P50MS {
+		first = b.TTFT.P50MS / b.P50MS
+		rest = 1 - first
 	}
-	c := stats.CUSUM{K: cfg.CUSUMK, H: cfg.CUSUMH}
-	sd := math.Max(b.LogP95SD, cfg.MinLogSD)
-	for _, m := range w.Minutes {
-		if m.N < minPerMinute || m.P95MS <= 0 {
-			continue
-		}
-		if over, err := c.Update((math.Log(m.P95MS) - b.LogP95) / sd); err == nil {
-			alarm = over
-		}
-	}
-	return alarm, c.S, c.Since
+	return min(max(1, first*uncached+rest*output), mostExplained)
 }
+
+// mostExplained is as much as tokens may explain: prompts or answers that grow beyond it are
+// what somebody should know of, whatever the reason.
+const mostExplained = 1.5

@@ -134,7 +134,7 @@ func TestVolumeFloors(t *testing.T) {
 func inference(end time.Time, ms []float64) OperationWindow {
 	w := opWindow(nil)
 	w.From, w.To = end.Add(-5*time.Minute), end
-	w.N, w.Inference = uint64(len(ms)), measure(ms...)
+	w.N, w.Inference, w.Own = uint64(len(ms)), measure(ms...), measure(ms...)
 	return w
 }
 
@@ -260,12 +260,71 @@ func TestLastingShiftByCUSUM(t *testing.T) {
 				all = append(all, ms...)
 			}
 		}
-		w.N, w.Inference = uint64(len(all)), measure(all...)
+		w.N, w.Inference, w.Own = uint64(len(all)), measure(all...), measure(all...)
 		return w
 	}
 	v := JudgeSurge(shifted(1.9), base, DefaultConfig().Surge, 3)
 	require.Equal(t, "lasting_shift", v.Reason, v.Text)
 	require.Equal(t, Quiet, JudgeSurge(shifted(1), base, DefaultConfig().Surge, 3).Level)
+}
+
+// A tool's own time is judged as a model's is; a model's way to it is judged beside its own.
+func TestSurgeOfToolsAndOfTheWayToModels(t *testing.T) {
+	rng := source(t)
+	cfg := DefaultConfig()
+	tool := Slice{Service: "shop", Agent: "planner", Kind: "tool", Target: "search", Stream: "no"}
+	model := Slice{Service: "shop", Agent: "planner", Kind: "chat", Target: "m1", Stream: "yes"}
+	from := t0.Add(-3 * time.Hour)
+	var history []store.OperationMinute
+	for _, s := range []Slice{model, tool} {
+		for m := range 120 {
+			o := store.OperationMinute{Slice: s, Minute: from.Add(time.Duration(m) * time.Minute), N: 60, Known: 60, Call: measure(around(rng, 60, 2200, 300)...)}
+			if s == model {
+				o.Inference = measure(around(rng, 60, 2000, 300)...)
+			}
+			history = append(history, o)
+		}
+	}
+	b := NewBaselines(cfg)
+	b.Load(from, from.Add(2*time.Hour), history, nil)
+	window := func(s Slice, inference, call float64) OperationWindow {
+		c := newCells()
+		var all []store.OperationCell
+		for m := range 30 {
+			cell := store.OperationCell{Slice: s, Minute: t0.Add(time.Duration(m-30) * time.Minute), Retries: "0", N: 60, User: measure(around(rng, 60, call, 300)...)}
+			if inference > 0 {
+				cell.Inference = measure(around(rng, 60, inference, 300)...)
+			}
+			all = append(all, cell)
+		}
+		c.ops.add(t0.Add(-30*time.Minute), t0, all)
+		return *c.operationWindow(s, t0.Add(-5*time.Minute), t0, t0.Add(-30*time.Minute))
+	}
+	judge := func(w OperationWindow) Verdict { return JudgeSurge(w, b.Operation(w.Slice), cfg.Surge, cfg.MinBlocks) }
+	require.Equal(t, Quiet, judge(window(tool, 0, 2200)).Level)
+	v := judge(window(tool, 0, 8000))
+	require.Equal(t, Breach, v.Level, v.Text)
+	require.Contains(t, v.Text, "the time of calls")
+	require.Equal(t, Quiet, judge(window(model, 2000, 2200)).Level)
+	v = judge(window(model, 2000, 9000))
+	require.Equal(t, Breach, v.Level, v.Text)
+	require.Contains(t, v.Cause, "connecting")
+	require.InDelta(t, 1, v.Evidence.Numbers["inference_p95_ratio"], 0.1)
+	require.Contains(t, judge(window(model, 9000, 9200)).Text, "inference time")
+	sub := window(Slice{Service: "shop", Agent: "planner", Kind: "agent", Target: "reader", Stream: "no"}, 0, 9000)
+	require.Zero(t, sub.Own.N, "an agent's time is that of the work below it")
+}
+
+// Longer answers explain a smaller shift, up to a half; a surge they do not.
+func TestTokensExplainAShift(t *testing.T) {
+	w := OperationWindow{Tokens: Tokens{Operations: 100, Input: 100_000, Output: 14_000}}
+	b := OperationBaseline{P50MS: 2000, TTFT: LevelBaseline{P50MS: 500}, Tokens: Tokens{Operations: 100, Input: 100_000, Output: 10_000}}
+	require.InDelta(t, 0.25+0.75*1.4, explainedBy(&w, &b), 1e-9)
+	w.Tokens.Output = 90_000
+	require.Equal(t, mostExplained, explainedBy(&w, &b))
+	w.Tokens.Output = 1_000
+	require.Equal(t, 1.0, explainedBy(&w, &b))
+	require.Equal(t, 1.0, explainedBy(&OperationWindow{}, &OperationBaseline{}))
 }
 
 func requestWindow(drifts map[string][]float64, budgetMS float64) RequestWindow {
@@ -340,5 +399,5 @@ func TestRetryRequestsWithinStrata(t *testing.T) {
 
 func minuteOf(at time.Time, h *stats.Hist) Minute {
 	p := subP95Of(h)
-	return Minute{At: at, N: uint64(p.n), P95MS: float64(p.p95MS), Sub: p.sub()}
+	return Minute{At: at, Own: p.minute()}
 }

@@ -11,12 +11,13 @@ import (
 const minGain = 10
 
 // latencyOnset is when the minutes' P95 changed, upwards; zero when that cannot be told.
-func latencyOnset(minutes []Minute) time.Time {
+func latencyOnset(minutes []Minute, of func(*Minute) *MinuteP95) time.Time {
 	return onset(minutes, func(m *Minute) (value, weight float64) {
-		if !m.Sub.Known || m.Sub.LogSE <= 0 {
+		p := of(m)
+		if !p.Sub.Known || p.Sub.LogSE <= 0 {
 			return 0, 0
 		}
-		return m.Sub.LogMS, 1 / (m.Sub.LogSE * m.Sub.LogSE)
+		return p.Sub.LogMS, 1 / (p.Sub.LogSE * p.Sub.LogSE)
 	})
 }
 
@@ -53,12 +54,15 @@ func (v *Verdict) began(at time.Time) {
 	v.Since, v.Evidence.Since = at, &at
 }
 
+func ownOf(m *Minute) *MinuteP95  { return &m.Own }
+func callOf(m *Minute) *MinuteP95 { return &m.Call }
+
 // passed says that the last two minutes, each with enough times to tell, are under level
 // again: what a window of five minutes still shows is over.
-func passed(minutes []Minute, to time.Time, level float64) bool {
+func passed(minutes []Minute, of func(*Minute) *MinuteP95, to time.Time, level float64) bool {
 	under := 0
 	for i := max(0, len(minutes)-2); i < len(minutes); i++ {
-		if m := &minutes[i]; to.Sub(m.At) <= 2*time.Minute && m.N >= minPassed && m.P95MS < level {
+		if p := of(&minutes[i]); to.Sub(minutes[i].At) <= 2*time.Minute && p.N >= minPassed && p.P95MS < level {
 			under++
 		}
 	}

@@ -78,6 +78,8 @@ func TestPackedBlocksAreTheBlocks(t *testing.T) {
 	for _, n := range []int{3, 40, 400} {
 		for i := range minutes {
 			fill(t, rng, &minutes[i])
+			minutes[i].Kind = "chat"
+			minutes[i].Call.Hist, _ = stats.HistOf(around(rng, n, 2500, 500))
 			minutes[i].Inference.Hist, _ = stats.HistOf(around(rng, n, 2000, 500))
 		}
 		for i := range requests {
@@ -92,7 +94,7 @@ func TestPackedBlocksAreTheBlocks(t *testing.T) {
 		require.Empty(t, u.in)
 		require.Equal(t, n*10 >= minPerBlock, want.ok)
 		require.Equal(t, n >= minPerMinute, want.windows > 0 && len(want.logs) == 10)
-		w, g := []float32{want.p50, want.p95, want.tail, want.sd, want.raw, want.sampling, want.corrected}, []float32{got.p50, got.p95, got.tail, got.sd, got.raw, got.sampling, got.corrected}
+		w, g := []float32{want.p50, want.p95, want.tail, want.sd, want.raw, want.sampling, want.corrected, want.callP95}, []float32{got.p50, got.p95, got.tail, got.sd, got.raw, got.sampling, got.corrected, got.callP95}
 		for i := range w {
 			near32(t, w[i], g[i])
 		}
@@ -100,6 +102,8 @@ func TestPackedBlocksAreTheBlocks(t *testing.T) {
 		for i := range want.logs {
 			near32(t, want.logs[i], got.logs[i])
 		}
+		require.Len(t, got.callLogs, len(want.callLogs))
+		require.Equal(t, n >= minPerMinute, len(got.callLogs) == 10)
 		require.Equal(t, want.thin.N(), got.thin.N())
 		require.Equal(t, want.thin.Index, append([]int16(nil), got.thin.Index...))
 		require.Equal(t, []any{want.n, want.known, want.retried, want.deadline, want.missed, want.tokens, want.ok, want.sdOK, want.ttft.ok, want.perToken.ok, want.windows},

@@ -17,8 +17,8 @@ type recent[C any] struct {
 	fields func(*C, coder)
 	// count gives what is counted by minute.
 	count func(*C) counted
-	// latency, where a kind has one, is what P95 by minute is taken of.
-	latency func(*C) *stats.Hist
+	// latency, where a kind has them, are what P95 by minute is taken of.
+	latency func(*C) (own, call *stats.Hist)
 
 	loaded  map[int64]bool
 	bySlice map[Slice]*series
@@ -40,7 +40,8 @@ type packedMinute struct {
 	at int64 // Unix seconds
 	counted
 	cells []byte
-	p95   subP95
+	// own and call are of [OperationWindow]'s Own and Call.
+	own, call subP95
 }
 
 // subP95 is a minute's P95 in the precision that a histogram's buckets have anyway.
@@ -59,6 +60,10 @@ func subP95Of(h *stats.Hist) subP95 {
 		out.logMS, out.logSE = float32(p.LogMS), float32(p.LogSE)
 	}
 	return out
+}
+
+func (p subP95) minute() MinuteP95 {
+	return MinuteP95{N: uint64(p.n), P95MS: float64(p.p95MS), Sub: p.sub()}
 }
 
 func log32(ms float32) float32 { return float32(math.Log(float64(ms))) }
@@ -115,15 +120,17 @@ func (r *recent[C]) add(from, to time.Time, cells []C) {
 		s, at := r.slice(&cells[i]), r.minute(&cells[i]).Unix()
 		m := packedMinute{at: at}
 		p := packer{}
-		var hist stats.Hist
+		var own, call stats.Hist
 		for ; i < len(cells) && r.minute(&cells[i]).Unix() == at && r.slice(&cells[i]) == s; i++ {
 			m.counted = m.plus(r.count(&cells[i]))
 			if r.latency != nil {
-				hist.Merge(r.latency(&cells[i]))
+				o, c := r.latency(&cells[i])
+				own.Merge(o)
+				call.Merge(c)
 			}
 			r.fields(&cells[i], &p)
 		}
-		m.cells, m.p95 = slices.Clone(p.out), subP95Of(&hist)
+		m.cells, m.own, m.call = slices.Clone(p.out), subP95Of(&own), subP95Of(&call)
 		of := r.bySlice[s]
 		if of == nil {
 			of = &series{}
@@ -172,7 +179,7 @@ func (s *series) summaries(from, to int64) []Minute {
 	out := make([]Minute, 0, len(s.minutes))
 	for i := range s.minutes {
 		if m := &s.minutes[i]; m.at >= from && m.at < to {
-			out = append(out, Minute{At: time.Unix(m.at, 0).UTC(), N: uint64(m.p95.n), P95MS: float64(m.p95.p95MS), Sub: m.p95.sub(), Known: m.known, Retried: m.retried})
+			out = append(out, Minute{At: time.Unix(m.at, 0).UTC(), Own: m.own.minute(), Call: m.call.minute(), Known: m.known, Retried: m.retried})
 		}
 	}
 	return out

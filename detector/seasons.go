@@ -94,8 +94,9 @@ func (s *seasons) read(ctx context.Context, st Store, w time.Time) error {
 		s.loaded[h.Unix()] = true
 	}
 	for i := range got {
-		p95 := quantile(got[i].Inference.Hist, 0.95)
-		if got[i].Inference.Hist.N() < minPerHour || p95 <= 0 {
+		own := ownTime(got[i].Kind, got[i].Inference, got[i].Call).Hist
+		p95 := quantile(own, 0.95)
+		if own.N() < minPerHour || p95 <= 0 {
 			continue
 		}
 		r := s.bySlice[got[i].Slice]
@@ -178,6 +179,7 @@ func (b OperationBaseline) at(factor float64) OperationBaseline {
 	b.Season = factor
 	b.P50MS, b.P95MS, b.SpreadMS, b.TailMS = b.P50MS*factor, b.P95MS*factor, b.SpreadMS*factor, b.TailMS*factor
 	b.Scatter.RawSD, b.Scatter.SamplingSD, b.Scatter.CorrectedSD = b.Scatter.RawSD*factor, b.Scatter.SamplingSD*factor, b.Scatter.CorrectedSD*factor
-	b.LogP95 += math.Log(factor)
+	b.Call.P95MS *= factor
+	b.LogP95, b.Call.LogP95 = b.LogP95+math.Log(factor), b.Call.LogP95+math.Log(factor)
 	return b
 }

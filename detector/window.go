@@ -85,15 +85,20 @@ func pool(groups ...*RetryGroup) *RetryGroup {
 	return g
 }
 
-// Minute is inference time in one minute of a window.
+// Minute is one minute of a window.
 type Minute struct {
 	At time.Time
-	// N counts the times, P95MS is their P95 in milliseconds.
+	// Own and Call are of the window's measures of these names.
+	Own, Call MinuteP95
+	// Known counts work that knows its attempts, Retried that with more than one.
+	Known, Retried uint64
+}
+
+// MinuteP95 is how many values a minute has, and their P95 in milliseconds.
+type MinuteP95 struct {
 	N     uint64
 	P95MS float64
 	Sub   stats.SubP95
-	// Known counts work that knows its attempts, Retried that with more than one.
-	Known, Retried uint64
 }
 
 // OperationWindow is a slice of operations in [From, To).
@@ -110,7 +115,13 @@ type OperationWindow struct {
 	// ByRetries has keys 0, 1, 2+ and unknown.
 	ByRetries map[string]*RetryGroup
 	Inference store.Measure
-	TTFT      store.Measure
+	// Own is what the slice's latency is judged by: of models inference time, of tools and
+	// other leaves the time of calls without what retries hid; nothing of agents.
+	Own store.Measure
+	// Call is, of models, the time of calls without what retries hid: inference time, and
+	// connecting and queueing too.
+	Call store.Measure
+	TTFT store.Measure
 	// PerToken is the time per output token.
 	PerToken store.Measure
 	Tokens   Tokens
@@ -172,7 +183,7 @@ func emptyMeasure() store.Measure { return store.Measure{Hist: &stats.Hist{}} }
 
 // operationWindow is the slice's window [from, to). Its minutes reach back to long.
 func (c *cells) operationWindow(s Slice, from, to, long time.Time) *OperationWindow {
-	w := &OperationWindow{Slice: s, From: from, To: to, ByRetries: map[string]*RetryGroup{}, Inference: emptyMeasure(), TTFT: emptyMeasure(), PerToken: emptyMeasure()}
+	w := &OperationWindow{Slice: s, From: from, To: to, ByRetries: map[string]*RetryGroup{}, Inference: emptyMeasure(), Own: emptyMeasure(), Call: emptyMeasure(), TTFT: emptyMeasure(), PerToken: emptyMeasure()}
 	if of := c.ops.bySlice[s]; of != nil {
 		w.Minutes = of.summaries(long.Unix(), to.Unix())
 	}
@@ -199,6 +210,8 @@ func (w *OperationWindow) add(c *store.OperationCell) {
 	w.Known += c.DeadlineKnown
 	w.Missed += c.DeadlineMissed
 	w.Inference.Add(c.Inference)
+	w.Own.Add(ownTime(w.Kind, c.Inference, c.Call()))
+	w.Call.Add(callTime(w.Kind, c.Call()))
 	w.TTFT.Add(c.TTFT)
 	w.PerToken.Add(c.PerToken)
 	w.Tokens.add(Tokens{c.N - c.Late, c.InputTokens, c.OutputTokens, c.CachedTokens})

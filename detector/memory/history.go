@@ -16,7 +16,7 @@ func (s *Store) OperationHistory(ctx context.Context, from, to time.Time) ([]sto
 		k := len(out) - 1
 		if k < 0 || out[k].Slice != c.Slice || !out[k].Minute.Equal(c.Minute) {
 			m := store.OperationMinute{Slice: c.Slice, Minute: c.Minute}
-			own(&m.Inference, &m.TTFT, &m.PerToken)
+			own(&m.Inference, &m.TTFT, &m.PerToken, &m.Call)
 			out = append(out, m)
 			k++
 		}
@@ -42,6 +42,7 @@ func (s *Store) OperationHistory(ctx context.Context, from, to time.Time) ([]sto
 		m.Inference.Add(c.Inference)
 		m.TTFT.Add(c.TTFT)
 		m.PerToken.Add(c.PerToken)
+		m.Call.Add(c.Call())
 	}
 	return out, err
 }

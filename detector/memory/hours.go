@@ -25,8 +25,9 @@ func (s *Store) OperationHours(ctx context.Context, hours []time.Time) ([]store.
 			for i := range minutes {
 				if m := &minutes[i]; len(known) > 0 && known[len(known)-1].Slice == m.Slice {
 					known[len(known)-1].Inference.Add(m.Inference)
+					known[len(known)-1].Call.Add(m.Call)
 				} else {
-					known = append(known, store.OperationHour{Slice: m.Slice, Hour: h, Inference: m.Inference})
+					known = append(known, store.OperationHour{Slice: m.Slice, Hour: h, Inference: m.Inference, Call: m.Call})
 				}
 			}
 			s.mu.Lock()

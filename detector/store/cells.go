@@ -44,6 +44,24 @@ type OperationCell struct {
 	PerToken Measure
 }
 
+// Call is how long calls took by themselves, without what retries hid: the agent time of
+// work that was tried again, and the user time of all other work, where the two are one and
+// agent time is often not known.
+func (c *OperationCell) Call() Measure {
+	if c.Retries == "1" || c.Retries == "2+" {
+		return c.Agent
+	}
+	return c.User
+}
+
+// callTime is [OperationCell.Call] over groups of cells.
+var callTime = func() string {
+	of := func(column string) string {
+		return "if(retries IN ('1', '2+'), agent_time_" + column + ", user_time_" + column + ")"
+	}
+	return "sum(" + of("n") + "), sum(" + of("sum_ns") + "), (sumMap(" + of("buckets") + ", " + of("counts") + ") AS call_map).1, call_map.2"
+}()
+
 // OperationCells reads the cells of all slices with minutes in [from, to).
 func (s *Store) OperationCells(ctx context.Context, from, to time.Time) ([]OperationCell, error) {
 	sql := "SELECT service_name, agent, kind, target, stream, minute, retries, n, late_fragments, ok, errors_timeout, errors_overload, errors_client, errors_cancelled, status_504, at_cap, censored, " +
@@ -188,6 +206,8 @@ type OperationMinute struct {
 	Inference      Measure
 	TTFT           Measure
 	PerToken       Measure
+	// Call is the calls' own time; see [OperationCell.Call].
+	Call Measure
 }
 
 // exhausted counts failures that more attempts might have mended: all but the caller's own.
@@ -198,13 +218,14 @@ func (s *Store) OperationHistory(ctx context.Context, from, to time.Time) ([]Ope
 	sql := "SELECT service_name, agent, kind, target, stream, minute, toUInt64(sum(n - late_fragments)), toUInt64(sumIf(n - late_fragments, retries != 'unknown')), toUInt64(sumIf(n - late_fragments, retries IN ('1', '2+'))), " +
 		"sum(leaf_attempts), sumIf(greatest(errors_timeout, at_cap), retries = '0'), sumIf(" + exhausted + ", retries IN ('1', '2+')), sum(greatest(errors_timeout + errors_cancelled, at_cap)), " +
 		"sum(deadline_known), sum(deadline_missed), sum(input_tokens), sum(output_tokens), sum(cached_tokens), " +
-		summed("inference_time") + ", " + summed("ttft") + ", " + summed("time_per_output_token") + " FROM " + s.db + ".rollup_operations_1m WHERE " + minuteBetween +
+		summed("inference_time") + ", " + summed("ttft") + ", " + summed("time_per_output_token") + ", " + callTime + " FROM " + s.db + ".rollup_operations_1m WHERE " + minuteBetween +
 		" GROUP BY service_name, agent, kind, target, stream, minute ORDER BY service_name, agent, kind, target, stream, minute"
 	return query(ctx, s, "history of operations", sql, between(from, to), func(c *OperationMinute) []any {
 		d := append([]any{&c.Service, &c.Agent, &c.Kind, &c.Target, &c.Stream, &c.Minute, &c.N, &c.Known, &c.Retried, &c.LeafAttempts, &c.FirstTimeouts, &c.Exhausted, &c.Cut, &c.DeadlineKnown, &c.DeadlineMissed,
 			&c.InputTokens, &c.OutputTokens, &c.CachedTokens}, c.Inference.dest()...)
 		d = append(d, c.TTFT.dest()...)
-		return append(d, c.PerToken.dest()...)
+		d = append(d, c.PerToken.dest()...)
+		return append(d, c.Call.dest()...)
 	}, func(c *OperationMinute) { c.Minute = c.Minute.UTC() })
 }
 

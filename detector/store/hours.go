@@ -7,11 +7,13 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 )
 
-// OperationHour is the inference time of a slice's hour, over all retries.
+// OperationHour is the latency of a slice's hour, over all retries.
 type OperationHour struct {
 	Slice
 	Hour      time.Time
 	Inference Measure
+	// Call is the calls' own time; see [OperationCell.Call].
+	Call Measure
 }
 
 // OperationHours reads the hours that start at the given times.
@@ -20,9 +22,9 @@ func (s *Store) OperationHours(ctx context.Context, hours []time.Time) ([]Operat
 	for i, h := range hours {
 		starts[i] = h.Unix()
 	}
-	sql := "SELECT service_name, agent, kind, target, stream, minute, " + summed("inference_time") + " FROM " + s.db + ".rollup_operations_1h WHERE minute IN (SELECT toDateTime(arrayJoin(@hours), 'UTC'))" +
+	sql := "SELECT service_name, agent, kind, target, stream, minute, " + summed("inference_time") + ", " + callTime + " FROM " + s.db + ".rollup_operations_1h WHERE minute IN (SELECT toDateTime(arrayJoin(@hours), 'UTC'))" +
 		" GROUP BY service_name, agent, kind, target, stream, minute ORDER BY service_name, agent, kind, target, stream, minute"
 	return query(ctx, s, "hours of operations", sql, []any{clickhouse.Named("hours", starts)}, func(h *OperationHour) []any {
-		return append([]any{&h.Service, &h.Agent, &h.Kind, &h.Target, &h.Stream, &h.Hour}, h.Inference.dest()...)
+		return append(append([]any{&h.Service, &h.Agent, &h.Kind, &h.Target, &h.Stream, &h.Hour}, h.Inference.dest()...), h.Call.dest()...)
 	}, func(h *OperationHour) { h.Hour = h.Hour.UTC() })
 }
