@@ -1,27 +1,40 @@
 package detector
 
 import (
+	"encoding/binary"
 	"slices"
-	"sort"
 
 	"driftline/detector/stats"
 	"driftline/detector/store"
 )
 
-// blocks keeps one kind of block by slice, packed: a day has 144 of them.
+// blocks keeps one kind of block by slice, packed one after the other: a day has 144 of them,
+// and a pointer to each would cost as much as what it says.
 type blocks[B any] struct {
 	fields  func(*B, coder)
-	bySlice map[Slice][]packedBlock
+	bySlice map[Slice]packedBlocks
 }
 
-// packedBlock is one block of a slice; at is its start in Unix seconds.
-type packedBlock struct {
-	at   int64
-	data []byte
+// packedBlocks are blocks in the order of time, each with its start in seconds and its length.
+type packedBlocks []byte
+
+// next takes the first block off p.
+func (p packedBlocks) next() (at int64, data []byte, rest packedBlocks) {
+	start, n := binary.Varint(p)
+	size, m := binary.Uvarint(p[n:])
+	end := n + m + int(size)
+	return start, p[n+m : end], p[end:]
+}
+
+func (p packedBlocks) with(at int64, data []byte) packedBlocks {
+	if need := len(p) + len(data) + 2*binary.MaxVarintLen64; need > cap(p) {
+		p = append(make(packedBlocks, 0, need+need/16), p...)
+	}
+	return append(binary.AppendUvarint(binary.AppendVarint(p, at), uint64(len(data))), data...)
 }
 
 func newBlocks[B any](fields func(*B, coder)) blocks[B] {
-	return blocks[B]{fields: fields, bySlice: map[Slice][]packedBlock{}}
+	return blocks[B]{fields: fields, bySlice: map[Slice]packedBlocks{}}
 }
 
 // put takes a block, in place of the one that started then.
@@ -29,19 +42,35 @@ func (b *blocks[B]) put(s Slice, at int64, block *B) {
 	p := packer{}
 	b.fields(block, &p)
 	all := b.bySlice[s]
-	k := sort.Search(len(all), func(k int) bool { return all[k].at >= at })
-	if k < len(all) && all[k].at == at {
-		all[k].data = slices.Clone(p.out)
-		return
+	var before, after packedBlocks
+	for rest := all; len(rest) > 0; {
+		start, _, next := rest.next()
+		switch whole := rest[:len(rest)-len(next)]; {
+		case start < at:
+			before = all[:len(before)+len(whole)]
+		case start > at:
+			after = append(after, whole...)
+		}
+		rest = next
 	}
-	b.bySlice[s] = slices.Insert(all, k, packedBlock{at, slices.Clone(p.out)})
+	if before == nil {
+		before = all[:0:0]
+	}
+	b.bySlice[s] = append(before.with(at, p.out), after...)
 }
 
 // drop forgets the blocks that started then.
 func (b *blocks[B]) drop(starts map[int64]bool) {
 	for s, all := range b.bySlice {
-		all = slices.DeleteFunc(all, func(p packedBlock) bool { return starts[p.at] })
-		if b.bySlice[s] = all; len(all) == 0 {
+		kept := all[:0]
+		for rest := all; len(rest) > 0; {
+			start, _, next := rest.next()
+			if !starts[start] {
+				kept = append(kept, rest[:len(rest)-len(next)]...)
+			}
+			rest = next
+		}
+		if b.bySlice[s] = kept; len(kept) == 0 {
 			delete(b.bySlice, s)
 		}
 	}
@@ -51,9 +80,11 @@ func (b *blocks[B]) drop(starts map[int64]bool) {
 // must not keep.
 func (b *blocks[B]) each(s Slice, f func(at int64, block *B)) {
 	var block B
-	for _, p := range b.bySlice[s] {
-		b.fields(&block, &unpacker{p.data})
-		f(p.at, &block)
+	for rest := b.bySlice[s]; len(rest) > 0; {
+		at, data, next := rest.next()
+		b.fields(&block, &unpacker{data})
+		f(at, &block)
+		rest = next
 	}
 }
 

@@ -117,3 +117,40 @@ func TestPackedBlocksAreTheBlocks(t *testing.T) {
 		require.Equal(t, *reqBlockOf(requests), gotReq)
 	}
 }
+
+// Blocks come in any order, again, and go.
+func TestBlocksKeepTheirOrder(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 8))
+	b := newBlocks(func(n *uint64, f coder) { f.u(n) })
+	want := map[int64]uint64{}
+	s := Slice{Service: "shop"}
+	check := func() {
+		t.Helper()
+		var last int64 = -1
+		got := map[int64]uint64{}
+		b.each(s, func(at int64, n *uint64) {
+			require.Greater(t, at, last)
+			last, got[at] = at, *n
+		})
+		require.Equal(t, want, got)
+	}
+	for range 500 {
+		if rng.IntN(4) == 0 {
+			drop := map[int64]bool{}
+			for at := range want {
+				if rng.IntN(3) == 0 {
+					drop[at] = true
+					delete(want, at)
+				}
+			}
+			b.drop(drop)
+		} else {
+			at, n := rng.Int64N(60)*600, rng.Uint64()>>rng.IntN(64)
+			want[at] = n
+			b.put(s, at, &n)
+		}
+		check()
+	}
+}

@@ -59,7 +59,7 @@ var callTime = func() string {
 	of := func(column string) string {
 		return "if(retries IN ('1', '2+'), agent_time_" + column + ", user_time_" + column + ")"
 	}
-	return "sum(" + of("n") + "), sum(" + of("sum_ns") + "), (sumMap(" + of("buckets") + ", " + of("counts") + ") AS call_map).1, call_map.2"
+	return "sum(" + of("n") + "), sum(" + of("sum_ns") + "), toString((sumMap(" + of("buckets") + ", " + of("counts") + ") AS call_map).1), toString(call_map.2)"
 }()
 
 // OperationCells reads the cells of all slices with minutes in [from, to).
@@ -106,7 +106,7 @@ const cutTries = "leaf > 0 AND (error_class IN ('timeout', 'cancelled') OR at_ca
 func (s *Store) AttemptCells(ctx context.Context, from, to time.Time) ([]AttemptCell, error) {
 	sql := "SELECT service_name, agent, kind, target, minute, endpoint, layer, sum(duration_n), sum(leaf), sumIf(duration_n, ordinal_bucket != '1'), sumIf(duration_n, error_class != ''), " +
 		"sumIf(duration_n, error_class = 'timeout' OR at_cap), sumIf(duration_n, error_class = 'overload'), sumIf(duration_n, " + cutTries + "), sumIf(duration_sum_ns, " + cutTries + "), " +
-		"(sumMapIf(duration_buckets, duration_counts, " + cutTries + ") AS cut).1, cut.2, sumIf(duration_n, leaf > 0 AND at_cap)" +
+		"toString((sumMapIf(duration_buckets, duration_counts, " + cutTries + ") AS cut).1), toString(cut.2), sumIf(duration_n, leaf > 0 AND at_cap)" +
 		" FROM " + s.db + ".rollup_attempts_1m WHERE " + minuteBetween + " GROUP BY service_name, agent, kind, target, minute, endpoint, layer HAVING sum(duration_n) > 0" +
 		" ORDER BY service_name, agent, kind, target, minute, endpoint, layer"
 	return query(ctx, s, "attempts by minute", sql, between(from, to), func(c *AttemptCell) []any {
