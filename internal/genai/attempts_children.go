@@ -51,7 +51,7 @@ func (a *analysis) settle(i int32, found []int32) []int32 {
 	if found = a.withoutAsides(found); len(found) == 0 {
 		return nil
 	}
-	if a.isLayer(found) {
+	if a.isLayer(found, a.makesManyCalls(i)) {
 		return found
 	}
 	var flat []int32
@@ -63,7 +63,7 @@ func (a *analysis) settle(i int32, found []int32) []int32 {
 		flat = append(flat, a.leaves(k, maxDepth)...)
 	}
 	slices.Sort(flat)
-	return a.httpTries(flat, &a.nodes[i])
+	return a.httpTries(flat, &a.nodes[i], a.makesManyCalls(i))
 }
 
 // withoutAsides drops the server spans of requests that were sent elsewhere or asked for
@@ -103,8 +103,9 @@ func (a *analysis) leaves(k int32, depth int) []int32 {
 }
 
 // isLayer says whether the spans are tries of one call, one after another: of one kind,
-// and all but the last failed.
-func (a *analysis) isLayer(found []int32) bool {
+// and all but the last failed. Below a tool, plain spans must also have gone to one place,
+// unless they are declared to be tries.
+func (a *analysis) isLayer(found []int32, tool bool) bool {
 	if len(found) < 2 {
 		return false
 	}
@@ -123,11 +124,45 @@ func (a *analysis) isLayer(found []int32) bool {
 		if p.class == classHTTPServer && !p.servesTheSame(n) {
 			return false
 		}
+		if tool && p.absorbed < 0 && p.class == classPlain && !n.isAttempt() && !a.wentToOnePlace(found[k-1], i) {
+			return false
+		}
 		if p.end > n.start+chainSlack || !a.gaveUp(found[k-1], maxDepth) {
 			return false
 		}
 	}
 	return true
+}
+
+// makesManyCalls says whether span i belongs to work that may call several services: a
+// tool or a retrieval, unlike a model call.
+func (a *analysis) makesManyCalls(i int32) bool {
+	o := a.nodes[i].op
+	if o < 0 {
+		return false
+	}
+	c := a.nodes[a.ops[o].first()].class
+	return c == classTool || c == classRetrieval
+}
+
+// wentToOnePlace says whether the last requests at or below two spans went to one server
+// and path, where both are known, or the later one's number says that it is a further try.
+func (a *analysis) wentToOnePlace(p, n int32) bool {
+	if v, ok := a.nodes[n].f.num(slotAttempt); ok && v > 1 {
+		return true
+	}
+	x, y := a.lastPlace(p), a.lastPlace(n)
+	return x == y || x == place{} || y == place{}
+}
+
+func (a *analysis) lastPlace(i int32) place {
+	if p := a.nodes[i].place(); p != (place{}) {
+		return p
+	}
+	if l := a.leaves(i, maxDepth); len(l) > 0 {
+		return a.nodes[l[len(l)-1]].place()
+	}
+	return place{}
 }
 
 // servesTheSame says whether two server spans may answer one request sent twice: the same

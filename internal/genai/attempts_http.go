@@ -11,10 +11,10 @@ import (
 // httpTries picks the tries of one call among HTTP client spans by start: the last one,
 // and those before it that failed or that its resend number counts. Others fetch tokens,
 // follow redirects, answer challenges, hedge, or upload files. A tool may make many
-// calls, so its tries must go to one place, and several calls without a failure prove
+// calls, itself or in plain spans below it, so its tries must go to one place, and several calls without a failure prove
 // nothing. It returns none where the spans are several calls, some of them tried again:
 // which attempts are whose is not known then.
-func (a *analysis) httpTries(found []int32, caller *node) []int32 {
+func (a *analysis) httpTries(found []int32, caller *node, tool bool) []int32 {
 	if found = a.dropHedges(a.upToTheCall(found, caller)); len(found) < 2 {
 		return found
 	}
@@ -22,7 +22,6 @@ func (a *analysis) httpTries(found []int32, caller *node) []int32 {
 	if _, ok := last.retryCount(); ok {
 		return a.countedRun(found)
 	}
-	tool := caller.class == classTool
 	place := last.place()
 	a.countAside(found)
 	_, counted := last.ordinal()
