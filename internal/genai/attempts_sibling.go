@@ -11,19 +11,27 @@ import (
 // would have started. A call that succeeded is never the predecessor: asking again is
 // a new operation. It returns the number of calls, that is of chain heads. Within a
 // wrapper (in >= 0) all of these belong together, so an unnamed target matches any.
+// Among several failed tries the one that a span has most in common with is its
+// predecessor, see likeness.
 func (a *analysis) chain(list []int32, in int32) int {
 	heads := 0
 	open := map[chainKey][]int32{} // failed tries without a successor, by end
 	for at, i := range list {
 		n := &a.nodes[i]
 		key := n.chainKey(in >= 0)
-		best := -1
+		best, alike := -1, 0
 		tails := open[key]
 		for k, t := range tails {
 			p := &a.nodes[t]
-			if p.end <= n.start+chainSlack && p.start < n.start && a.follows(p, n, list[:at], key, in) &&
-				(best < 0 || p.end >= a.nodes[tails[best]].end) {
-				best = k
+			if !a.follows(t, i, list, at, key, in) {
+				continue
+			}
+			l := 0
+			if len(tails) > 1 {
+				l = a.likeness(t, i)
+			}
+			if best < 0 || l > alike || l == alike && p.end >= a.nodes[tails[best]].end {
+				best, alike = k, l
 			}
 		}
 		if best >= 0 {
@@ -41,6 +49,9 @@ func (a *analysis) chain(list []int32, in int32) int {
 		}
 		open[key] = tails
 	}
+	if len(list)-heads > 1 {
+		a.uncross(list, in)
+	}
 	return heads
 }
 
@@ -54,6 +65,9 @@ const (
 	maxBackoff = 300 * sec
 	// maxBetween bounds how far back siblings are searched for work in between.
 	maxBetween = 32
+	// handover is the gap within which a pool starts the next call that waits in its queue
+	// when one ends, or fails: spans' times are in milliseconds in some languages.
+	handover = 2 * ms
 )
 
 type chainKey struct {
@@ -72,8 +86,12 @@ func (n *node) chainKey(inWrapper bool) chainKey {
 	return k
 }
 
-// follows says whether n may be the next try after p.
-func (a *analysis) follows(p, n *node, before []int32, key chainKey, in int32) bool {
+// follows says whether span i, list[at], may be the next try after span t.
+func (a *analysis) follows(t, i int32, list []int32, at int, key chainKey, in int32) bool {
+	p, n, before := &a.nodes[t], &a.nodes[i], list[:at]
+	if p.end > n.start+chainSlack || p.start >= n.start {
+		return false
+	}
 	if pc, nc := p.f.str(slotToolCall), n.f.str(slotToolCall); n.class == classTool && pc != "" && nc != "" && pc != nc && !strings.HasPrefix(nc, "<") {
 		return false // the model asked for the tool again
 	}
@@ -81,6 +99,9 @@ func (a *analysis) follows(p, n *node, before []int32, key chainKey, in int32) b
 		return false
 	}
 	if in < 0 && (n.startsAnew(p) || n.start-p.end > maxBackoff) {
+		return false
+	}
+	if in < 0 && n.start-p.end <= handover && !a.provesRetry(t, i) && a.ranBeside(t, i, list, at, key) {
 		return false
 	}
 	steps := 0
