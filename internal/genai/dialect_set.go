@@ -42,6 +42,8 @@ type known struct {
 	number bool
 	// seen is the dialect that the key betrays.
 	seen keySet
+	// doc is the number of the document that gave the row.
+	doc int
 	// only is the dialect that a span must show for the key to count; 0 for any.
 	only keySet
 	// own is the dialect that unit is of; units are other dialects' units.
@@ -201,17 +203,30 @@ func compile(docs []dialects.Document) *Dialects {
 			}
 		}
 		for k := range doc.Attributes {
-			d.addRow(&doc.Attributes[k], bit, signs)
+			d.addRow(&doc.Attributes[k], i, bit, signs)
 		}
 	}
 	d.compileRules(docs, bitOf)
 	return d
 }
 
-// addRow adds a row, under each spelling of its key.
-func (d *Dialects) addRow(a *dialects.Attribute, bit keySet, signs []keySign) {
+// Means says what a key states and which dialect says so; "" for a key that no row names.
+// A nil d stands for the built-in dialects.
+func (d *Dialects) Means(key string) (dialect, meaning string) {
+	if d == nil {
+		d = defaultDialects()
+	}
+	k := d.keys[key]
+	if k == nil {
+		return "", ""
+	}
+	return d.docs[k.doc].Dialect, dialects.Meanings[k.slot-1].Name
+}
+
+// addRow adds a row of document doc, under each spelling of its key.
+func (d *Dialects) addRow(a *dialects.Attribute, doc int, bit keySet, signs []keySign) {
 	for i, key := range a.Keys() {
-		k := &known{slot: slotOf[a.Means], unit: units[a.Unit], seen: signOf(signs, key), rank: uint8(i), number: isNumber[a.Means] && a.Unit != "rfc3339"}
+		k := &known{doc: doc, slot: slotOf[a.Means], unit: units[a.Unit], seen: signOf(signs, key), rank: uint8(i), number: isNumber[a.Means] && a.Unit != "rfc3339"}
 		if a.Precedence != nil {
 			k.rank += uint8(*a.Precedence)
 		}

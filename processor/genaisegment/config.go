@@ -3,8 +3,6 @@ package genaisegment
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -70,6 +68,15 @@ type Config struct {
 	// Timeouts are what services declare outside their spans, by service name; "*" holds
 	// for services that are not named.
 	Timeouts map[string]Timeouts `mapstructure:"timeouts"`
+	// ServiceTimeouts are the same as a list. A name with "::" in it can be given only here,
+	// because the collector splits keys there.
+	ServiceTimeouts []ServiceTimeouts `mapstructure:"service_timeouts"`
+}
+
+// ServiceTimeouts are the limits of the service that it names; "*" is every other one.
+type ServiceTimeouts struct {
+	Service  string `mapstructure:"service"`
+	Timeouts `mapstructure:",squash"`
 }
 
 // Timeouts are the limits of one service; 0 is none known.
@@ -185,6 +192,9 @@ func (c *Config) Validate() error {
 			if l.key == "attributes" || l.key == "request_keys" {
 				continue // these copy a value and give it no meaning
 			}
+			if dialect, means := set.Means(k); means != "" {
+				report("'%s[%d]' names %q, which dialect %s reads as %s, so it would have no effect here: remove it, or give the key another meaning or take it out under 'dialects'", l.key, i, k, dialect, means)
+			}
 			if other := statedBy[k]; other != "" && other != l.key {
 				report("'%s[%d]' names %q, which '%s' names too: a key states one fact", l.key, i, k, other)
 			}
@@ -205,44 +215,6 @@ func (c *Config) Validate() error {
 	c.checkTimeouts(report)
 	return errors.Join(problems...)
 }
-
-// checkTimeouts reports limits that cannot be meant, in the order of the services' names.
-func (c *Config) checkTimeouts(report func(format string, args ...any)) {
-	if len(c.Timeouts) > maxTimeouts {
-		report("'timeouts' may name at most %d services, names %d", maxTimeouts, len(c.Timeouts))
-	}
-	for _, service := range slices.Sorted(maps.Keys(c.Timeouts)) {
-		t := c.Timeouts[service]
-		key := "timeouts::" + service
-		if strings.TrimSpace(service) == "" {
-			report("'timeouts' has an entry without a name: name a service, or \"*\" for all others")
-		}
-		if t == (Timeouts{}) {
-			report("'%s' sets no limit: give 'attempt_timeout', 'tool_timeout' or 'request_budget'", key)
-		}
-		for _, d := range []struct {
-			key   string
-			value time.Duration
-		}{{"attempt_timeout", t.AttemptTimeout}, {"tool_timeout", t.ToolTimeout}, {"request_budget", t.RequestBudget}} {
-			if d.value < 0 || d.value > 0 && d.value < time.Millisecond || d.value > maxTimeout {
-				report("'%s::%s' must be between 1ms and %s, is %s", key, d.key, maxTimeout, d.value)
-			}
-		}
-		if t.RequestBudget > 0 {
-			for _, d := range []struct {
-				key   string
-				value time.Duration
-			}{{"attempt_timeout", t.AttemptTimeout}, {"tool_timeout", t.ToolTimeout}} {
-				if d.value > t.RequestBudget {
-					report("'%s::%s' (%s) must not be longer than its 'request_budget' (%s): it could never end anything in time", key, d.key, d.value, t.RequestBudget)
-				}
-			}
-		}
-	}
-}
-
-// maxTimeout is the longest limit that is believed.
-const maxTimeout = 7 * 24 * time.Hour
 
 type keyList struct {
 	key  string
@@ -295,15 +267,4 @@ func (c *Config) options() (genai.Options, error) {
 		RequestKeys:            c.RequestKeys,
 		Timeouts:               c.timeouts(),
 	}, err
-}
-
-func (c *Config) timeouts() map[string]genai.Timeouts {
-	if len(c.Timeouts) == 0 {
-		return nil
-	}
-	out := make(map[string]genai.Timeouts, len(c.Timeouts))
-	for service, t := range c.Timeouts {
-		out[service] = genai.Timeouts{Attempt: t.AttemptTimeout, Tool: t.ToolTimeout, Request: t.RequestBudget}
-	}
-	return out
 }

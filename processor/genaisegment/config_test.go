@@ -46,11 +46,13 @@ func TestConfigIsRead(t *testing.T) {
 			"checkout": {AttemptTimeout: 30 * time.Second, ToolTimeout: 10 * time.Second, RequestBudget: 90 * time.Second},
 			"*":        {AttemptTimeout: 10 * time.Minute},
 		},
-		Dialects: []map[string]any{{"dialect": "acme", "attributes": []any{map[string]any{"key": "acme.model", "means": "model", "precedence": 30}}}},
+		ServiceTimeouts: []ServiceTimeouts{{Service: "shop::checkout", Timeouts: Timeouts{AttemptTimeout: 20 * time.Second, ToolTimeout: 5 * time.Second, RequestBudget: time.Minute}}},
+		Dialects:        []map[string]any{{"dialect": "acme", "attributes": []any{map[string]any{"key": "acme.model", "means": "model", "precedence": 30}}}},
 	}, cfg)
 	opt, err := cfg.options()
 	require.NoError(t, err)
 	require.Equal(t, genai.Timeouts{Attempt: 30 * time.Second, Tool: 10 * time.Second, Request: 90 * time.Second}, opt.Timeouts["checkout"])
+	require.Equal(t, genai.Timeouts{Attempt: 20 * time.Second, Tool: 5 * time.Second, Request: time.Minute}, opt.Timeouts["shop::checkout"])
 	require.Contains(t, opt.Timeouts, genai.AnyService)
 	require.Equal(t, cfg.BudgetKeys, opt.BudgetKeys)
 	require.Equal(t, cfg.Attributes, opt.Attributes)
@@ -77,6 +79,14 @@ func TestEveryProblemIsReportedWithItsKey(t *testing.T) {
 		`'request_keys[0]' is "a+": give attribute keys joined by '+'`,
 		"'timeouts::shop::attempt_timeout' must be between 1ms and 168h0m0s, is -1s",
 		"'timeouts::empty' sets no limit",
+		"'service_timeouts[0]::attempt_timeout' (2m0s) must not be longer than its 'request_budget' (1m30s)",
+		"'service_timeouts[1]::service' names \"slow\", which 'timeouts::slow' names too",
+		"'service_timeouts[2]::service' is missing",
+		"'service_timeouts[3]' sets no limit",
+		"'service_timeouts[4]::service' names \"a::b\", which 'service_timeouts[0]' names too",
+		"'service_timeouts[4]::tool_timeout' must be between 1ms and 168h0m0s, is 200h0m0s",
+		`'budget_keys[0]' names "request.budget_ms", which dialect common reads as budget, so it would have no effect here`,
+		`'priority_keys[1]' names "gen_ai.request.model", which dialect otel reads as model, so it would have no effect here`,
 		"'timeouts::slow::attempt_timeout' (2m0s) must not be longer than its 'request_budget' (1m30s)",
 		`'priority_keys[0]' names "gen_ai.input.messages", which holds what people or models wrote`,
 		"dialects[0].attributes[0].unit: is missing: ttft is duration",
