@@ -130,7 +130,7 @@ func TestReadmeNamesEveryKey(t *testing.T) {
 	require.NoError(t, err)
 	conf := confmap.New()
 	require.NoError(t, conf.Marshal(createDefaultConfig()))
-	require.Len(t, conf.ToStringMap(), 23)
+	require.Len(t, conf.ToStringMap(), 24)
 	for key := range conf.ToStringMap() {
 		require.Contains(t, string(page), "| `"+key+"` |")
 	}
