@@ -16,9 +16,10 @@ func (b *Buffer[P]) release(e *entry[P], reason string, complete bool, now time.
 	for i := range e.held {
 		r.Spans[i].Payload = e.held[i].payload
 	}
-	if len(e.held) > 0 || e.genai && b.set.CheckpointSpans {
+	worth := e.genai || e.asked && complete
+	if len(e.held) > 0 || worth && b.set.CheckpointSpans {
 		b.understand(e, traceID)
-		if e.genai {
+		if worth {
 			b.analyse(e, &r, complete, now)
 		}
 		b.unhold(e)
@@ -33,8 +34,10 @@ func (b *Buffer[P]) release(e *entry[P], reason string, complete bool, now time.
 func (b *Buffer[P]) analyse(e *entry[P], r *Release[P], complete bool, now time.Time) {
 	result := b.set.Analyze(genai.Trace{
 		Spans: b.work.spans, Complete: complete, Reason: r.Reason, Truncated: e.truncated,
-		LateFragment: e.fragment, Now: now.UnixNano(), AttemptWait: int64(b.set.AttemptWait),
+		LateFragment: e.fragment, HadPartial: e.partial, Now: now.UnixNano(), AttemptWait: int64(b.set.AttemptWait),
 	})
+	e.genai = e.genai || result.GenAI
+	r.GenAI = e.genai
 	if !complete {
 		b.agents.name(result.Operations, result.Attempts)
 	} else if !e.fragment {
@@ -47,6 +50,7 @@ func (b *Buffer[P]) analyse(e *entry[P], r *Release[P], complete bool, now time.
 	c := newCarriers(b.work.views)
 	mark(&c, &result, r.Spans)
 	ride(&c, b.changes(e, r.TraceID, &result, complete, now), r)
+	e.partial = e.partial || len(result.Partial) > 0
 }
 
 // unhold forgets the payloads: the caller has them now.
@@ -116,6 +120,11 @@ func (b *Buffer[P]) changes(e *entry[P], traceID string, result *genai.Result, c
 	}
 	for _, row := range out {
 		row.Head().Revision = e.revision
+		// Of a trace that was split, the call's own span may have come elsewhere: its rows win.
+		// Rows that replace others must count themselves.
+		if !e.partial && slices.Contains(result.Partial, row.Key().ID) {
+			row.Head().Revision = 0
+		}
 		b.stats.Rows[string(row.Table())]++
 	}
 	return out

@@ -31,6 +31,9 @@ type Arrival[P any] struct {
 	// Call says that the span is an HTTP or RPC call, which may turn out to be a try of a
 	// model call whose own span comes later.
 	Call bool
+	// ModelCall says that the call goes to an endpoint of a model (genai.CallsModel): if no span
+	// of it ever comes, what is left of the trace is worth analysing in the end.
+	ModelCall bool
 	// Size is about the memory that Payload takes, in bytes.
 	Size    int
 	Payload P
@@ -96,6 +99,7 @@ func (b *Buffer[P]) Add(a Arrival[P], now time.Time) []Release[P] {
 		e.rootAt = at
 	}
 	e.genai = e.genai || a.GenAI
+	e.asked = e.asked || a.ModelCall
 	if a.Start >= genai.OldestInstant {
 		e.began = min(e.began, a.Start)
 	}

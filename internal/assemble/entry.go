@@ -29,7 +29,11 @@ type entry[P any] struct {
 	revision uint64
 	skewed   int
 
-	genai     bool
+	genai bool
+	// asked says that a model was asked over HTTP.
+	asked bool
+	// partial says that rows of a call that is known by its requests only were made.
+	partial   bool
 	truncated bool
 	released  bool
 	// fragment says that the trace had been forgotten when its first span arrived.
@@ -64,7 +68,11 @@ func (e *entry[P]) nextDue(s *Settings) int64 {
 		if len(e.held) > 0 {
 			return after(e.lateAt, s.Linger)
 		}
-		return after(e.last, s.Remember)
+		from := e.last
+		if e.partial {
+			from = max(from, e.releasedAt) // what it lacks may come yet, however long it was waited for
+		}
+		return after(from, s.Remember)
 	}
 	switch {
 	case e.fragment:

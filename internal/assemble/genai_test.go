@@ -49,7 +49,7 @@ func call(id, parent int, kind string, from, to time.Duration, failed bool) gena
 		s.Attrs = []genai.Attr{attr("gen_ai.operation.name", "invoke_agent"), attr("gen_ai.agent.name", "planner")}
 	default:
 		s.Name = "POST"
-		s.Attrs = []genai.Attr{attr("http.request.method", "POST"), attr("server.address", "api")}
+		s.Attrs = []genai.Attr{attr("http.request.method", "POST"), attr("server.address", "api"), attr("url.full", "https://api/v1/chat/completions")}
 	}
 	if failed {
 		s.Status = genai.StatusError
@@ -71,8 +71,14 @@ func TestOrderDoesNotMatterForRealTraces(t *testing.T) {
 			to := from + time.Duration(rapid.IntRange(0, 30).Draw(t, "long"))*time.Second
 			id, parent := 10*(i+1), 1
 			kind := rapid.SampledFrom([]string{"chat", "chat", "execute_tool", "invoke_agent"}).Draw(t, "kind")
-			spans = append(spans, call(id, parent, kind, from, to, rapid.Bool().Draw(t, "failed")))
-			for try := range rapid.IntRange(0, 3).Draw(t, "tries") {
+			failed := rapid.Bool().Draw(t, "failed")
+			tries := 0 // at least
+			if kind == "chat" && rapid.Bool().Draw(t, "lost") {
+				tries = 1
+			} else {
+				spans = append(spans, call(id, parent, kind, from, to, failed))
+			}
+			for try := range rapid.IntRange(tries, 3).Draw(t, "tries") {
 				begin := from + time.Duration(try)*(to-from)/3
 				spans = append(spans, call(id+try+1, id, "POST", begin, begin+(to-from)/4, rapid.Bool().Draw(t, "try failed")))
 			}

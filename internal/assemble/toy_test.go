@@ -46,7 +46,7 @@ func newToy(set Settings) toy {
 }
 
 func (b toy) Add(s genai.Span, n, size int, now time.Time) []Release[load] {
-	a := Arrival[load]{Start: s.Start, Root: s.ParentID == "", GenAI: b.isGenAI(&s), Call: strings.HasSuffix(s.Name, "POST"), Size: size, Payload: load{n, &s}}
+	a := Arrival[load]{Start: s.Start, Root: s.ParentID == "", GenAI: b.isGenAI(&s), Call: strings.HasSuffix(s.Name, "POST"), ModelCall: (&genai.Options{}).CallsModel(&s), Size: size, Payload: load{n, &s}}
 	if _, err := hex.Decode(a.TraceID[:], []byte(s.TraceID)); err != nil {
 		panic(err)
 	}

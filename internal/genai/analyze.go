@@ -19,6 +19,9 @@ type Trace struct {
 	Truncated bool
 	// LateFragment says that the trace was released and forgotten before.
 	LateFragment bool
+	// HadPartial says that an earlier release had Partial calls, which are not to be taken
+	// back for the release's reason alone.
+	HadPartial bool
 	// Now is the instant of the release in Unix nanoseconds; open work is censored here.
 	Now int64
 	// AttemptWait is how long, in nanoseconds, a failed last attempt is given for a
@@ -96,6 +99,9 @@ type Result struct {
 	// Absorbed are the ids of spans that say the same call as a span around them, so that no
 	// operation has their id. They are listed for traces that are not complete.
 	Absorbed []string
+	// Partial are the ids of calls whose own span never came, put together from their
+	// requests. Rows with such an id yield to those made of the span itself.
+	Partial []string
 	// GenAI says whether the trace holds any GenAI span; without one there are no rows.
 	GenAI bool
 	// SkewedSpans counts spans outside their parents.

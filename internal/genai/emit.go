@@ -69,7 +69,7 @@ func (a *analysis) fillFacts(f *rows.Facts, n, end *node) {
 	f.Priority, f.Attributes = clip(n.f.str(slotPriority), 64), a.attributes(n)
 	if end.failed() {
 		f.Outcome, f.ErrorType = rows.OutcomeError, end.errType
-		f.Censored = cut(end.errClass)
+		f.Censored = cut(end.errClass) || end.cutShort
 	}
 }
 
@@ -92,6 +92,9 @@ func (a *analysis) attributes(n *node) map[string]string {
 		length = defaultAttributeLen
 	}
 	var out map[string]string
+	if n.lost {
+		out = map[string]string{PartialKey: CallSpanMissing}
+	}
 	for _, k := range keys {
 		if a.set.CarriesContent(k) {
 			continue

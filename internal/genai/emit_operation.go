@@ -163,7 +163,7 @@ func (a *analysis) attemptRow(r *rows.Attempt, o *op, id int32, t *try, or *rows
 		}
 	}
 	r.StartedAt, r.EndedAt = t.start, t.end
-	r.Outcome, r.ErrorClass, r.Censored = rows.OutcomeOK, t.errClass, cut(t.errClass)
+	r.Outcome, r.ErrorClass, r.Censored = rows.OutcomeOK, t.errClass, cut(t.errClass) || t.last && n.cutShort
 	switch {
 	case t.errClass != "":
 		r.Outcome = rows.OutcomeError

@@ -177,6 +177,9 @@ func TestRecordedAgainstTruth(t *testing.T) {
 			}
 			for i, c := range f.truth.calls {
 				f.requireCall(t, f.models[i], c)
+				if partial := f.models[i].Attributes[genai.PartialKey] == genai.CallSpanMissing; partial != recorded.Partial(name) || partial != (len(f.Partial) > 0) {
+					t.Errorf("partial is %v, which is wrong", partial)
+				}
 			}
 			f.requireTools(t)
 			f.requireRequest(t, f.Requests[0])

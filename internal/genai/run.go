@@ -4,11 +4,14 @@ package genai
 // same set of spans gives the same rows, in whatever order and however often each span
 // is given. It never panics on strange input; spans without an id are left out.
 func Analyze(t Trace, opt Options) Result {
-	a := newAnalysis(&t, &opt)
-	defer a.room.release()
+	a := newAnalysis(&t, &opt).withLostCalls()
+	defer func() { a.room.release() }()
 	res := Result{SkewedSpans: a.skewed}
 	for i := range a.nodes {
 		res.GenAI = res.GenAI || a.nodes[i].class.operation()
+		if a.nodes[i].lost {
+			res.Partial = append(res.Partial, a.nodes[i].SpanID)
+		}
 	}
 	if !res.GenAI {
 		return res

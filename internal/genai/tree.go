@@ -37,6 +37,8 @@ type node struct {
 	errClass   string
 	errType    string
 	status     int
+	lost       bool   // put together from its requests: the call's own span never came
+	cutShort   bool   // ended without an answer: whoever ended it, it would have taken longer
 	asides     uint32 // redirects and challenges before this HTTP request, of the same call
 }
 

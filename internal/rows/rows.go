@@ -49,7 +49,8 @@ type Common struct {
 	TraceID string `row:"trace_id"`
 	// Revision counts a trace's releases from 1 on; of two rows with one key the
 	// higher revision is right. Late fragments, whose trace is no longer
-	// remembered, have revision 0 and so never replace a whole row.
+	// remembered, have revision 0 and so never replace a whole row; so have the first rows of
+	// calls that are known by their requests only.
 	Revision uint64 `row:"revision"`
 	// Deleted marks a tombstone: the key was emitted before and is no longer true.
 	Deleted bool `row:"deleted"`

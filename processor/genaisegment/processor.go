@@ -239,6 +239,8 @@ func (p *segments) take(td ptrace.Traces) taken {
 					seen := arena.Span(span, group.seen, scope.name, p.wanted)
 					if a.GenAI = p.isGenAI(&seen); a.GenAI {
 						lastGenAI = a.TraceID
+					} else if a.Call {
+						a.ModelCall = p.options.CallsModel(&seen)
 					}
 				}
 				t.arrivals = append(t.arrivals, a)
