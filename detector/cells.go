@@ -47,7 +47,7 @@ func newCells() cells {
 			slice:  func(c *store.AttemptCell) Slice { return c.Slice },
 			minute: func(c *store.AttemptCell) time.Time { return c.Minute },
 			fields: attemptFields,
-			count:  func(c *store.AttemptCell) counted { return counted{n: c.N} },
+			count:  func(c *store.AttemptCell) counted { return countedOf(c.N, 0, 0, 0) },
 			loaded: map[int64]bool{}, bySlice: map[Slice]*series{},
 		},
 	}
@@ -75,19 +75,19 @@ func callTime(kind string, call store.Measure) store.Measure {
 }
 
 func countOperations(c *store.OperationCell) counted {
-	out := counted{n: c.N - c.Late, status504: c.Status504}
+	n := c.N - c.Late
 	switch c.Retries {
 	case "0":
-		out.known = out.n
+		return countedOf(n, c.Status504, n, 0)
 	case "1", "2+":
-		out.known, out.retried = out.n, out.n
+		return countedOf(n, c.Status504, n, n)
 	}
-	return out
+	return countedOf(n, c.Status504, 0, 0)
 }
 
 func countRequests(c *store.RequestCell) counted {
 	extra, known := extraAttempts(c.Attempts, c.Operations, c.AttemptsUnknown)
-	return counted{n: c.N - c.Late, status504: c.Status504, known: known, retried: min(extra, known)}
+	return countedOf(c.N-c.Late, c.Status504, known, min(extra, known))
 }
 
 // forget drops minutes (Unix seconds) whose cells were computed anew.

@@ -34,7 +34,7 @@ type SliceVerdict struct {
 	Detection string
 	Level     Level
 	Reason    string
-	// From and To are the window, in Unix seconds: there is one for each slice and detection.
+	// From and To are the window, in Unix seconds.
 	From, To  int64
 	Samples   uint64
 	Value     float64
@@ -48,7 +48,58 @@ type SliceVerdict struct {
 type history struct {
 	mu     sync.Mutex
 	rounds [][]Evaluation
-	last   []SliceVerdict
+	last   lastRound
+}
+
+// lastRound is what a round said of each slice, with the words that repeat kept once: there is
+// one verdict for each slice and detection.
+type lastRound struct {
+	slices   []Slice
+	sayings  []saying
+	verdicts []packedVerdict
+}
+
+// saying is what verdicts have in common.
+type saying struct {
+	detection    string
+	level        Level
+	reason, unit string
+}
+
+// packedVerdict is a [SliceVerdict] with the places of its slice and words.
+type packedVerdict struct {
+	slice, saying              int32
+	from, to                   int64
+	samples                    uint64
+	value, threshold, baseline float64
+}
+
+func packVerdicts(verdicts []Verdict) lastRound {
+	out := lastRound{verdicts: make([]packedVerdict, 0, len(verdicts))}
+	sliceAt, sayingAt := map[Slice]int32{}, map[saying]int32{}
+	for i := range verdicts {
+		v := &verdicts[i]
+		said := saying{v.Detection, v.Level, v.Reason, v.Unit}
+		if _, ok := sliceAt[v.Slice]; !ok {
+			sliceAt[v.Slice] = int32(len(out.slices))
+			out.slices = append(out.slices, v.Slice)
+		}
+		if _, ok := sayingAt[said]; !ok {
+			sayingAt[said] = int32(len(out.sayings))
+			out.sayings = append(out.sayings, said)
+		}
+		out.verdicts = append(out.verdicts, packedVerdict{sliceAt[v.Slice], sayingAt[said], v.From.Unix(), v.To.Unix(), v.Samples, v.Value, v.Threshold, v.Baseline})
+	}
+	return out
+}
+
+func (l *lastRound) all() []SliceVerdict {
+	out := make([]SliceVerdict, 0, len(l.verdicts))
+	for _, v := range l.verdicts {
+		said := l.sayings[v.saying]
+		out = append(out, SliceVerdict{l.slices[v.slice], said.detection, said.level, said.reason, v.from, v.to, v.samples, v.value, v.threshold, v.baseline, said.unit})
+	}
+	return out
 }
 
 // severity of levels, from saying nothing to breaching.
@@ -96,10 +147,7 @@ func (h *history) add(evaluations []Evaluation, verdicts []Verdict) {
 	if len(evaluations) == 1 && evaluations[0].Error != "" {
 		return
 	}
-	h.last = make([]SliceVerdict, 0, len(verdicts)) // not the one that a reader may hold
-	for _, v := range verdicts {
-		h.last = append(h.last, SliceVerdict{v.Slice, v.Detection, v.Level, v.Reason, v.From.Unix(), v.To.Unix(), v.Samples, v.Value, v.Threshold, v.Baseline, v.Unit})
-	}
+	h.last = packVerdicts(verdicts)
 }
 
 // Evaluations lists the last evaluations of a detection, or of all for an empty name, the
@@ -125,7 +173,7 @@ func (e *Engine) Evaluations(detection string, limit int) []Evaluation {
 func (e *Engine) Slices() []SliceVerdict {
 	e.history.mu.Lock()
 	defer e.history.mu.Unlock()
-	return slices.Clone(e.history.last)
+	return e.history.last.all()
 }
 
 // Title is what a detection is called in words; not ok for one that does not exist.

@@ -70,13 +70,13 @@ func (c *cells) gatewayMinutes(from, to time.Time) map[Slice][]GatewayMinute {
 	}
 	for _, s := range c.reqs.slicesWithin(from, to) {
 		add(s, s, c.reqs.bySlice[s], func(g *GatewayMinute, m *packedMinute) {
-			g.Requests, g.Requests504 = g.Requests+m.n, g.Requests504+m.status504
+			g.Requests, g.Requests504 = g.Requests+uint64(m.n), g.Requests504+uint64(m.status504)
 		})
 	}
 	for _, s := range c.ops.slicesWithin(from, to) {
 		if modelKind(s.Kind) {
 			add(s, Slice{Service: s.Service, Agent: s.Agent, Kind: s.Kind}, c.ops.bySlice[s], func(g *GatewayMinute, m *packedMinute) {
-				g.ModelCalls, g.ModelCalls504 = g.ModelCalls+m.n, g.ModelCalls504+m.status504
+				g.ModelCalls, g.ModelCalls504 = g.ModelCalls+uint64(m.n), g.ModelCalls504+uint64(m.status504)
 			})
 		}
 	}

@@ -29,10 +29,18 @@ type series struct{ minutes []packedMinute }
 
 // counted is the work of a cell or a minute, how much of it ended with HTTP 504, how much
 // knows its attempts, and how much of that was tried again.
-type counted struct{ n, status504, known, retried uint64 }
+// More than four thousand million in a minute are counted as that many.
+type counted struct{ n, status504, known, retried uint32 }
+
+func countedOf(n, status504, known, retried uint64) counted {
+	return counted{upTo32(n), upTo32(status504), upTo32(known), upTo32(retried)}
+}
+
+func upTo32(n uint64) uint32 { return uint32(min(n, math.MaxUint32)) }
 
 func (c counted) plus(o counted) counted {
-	return counted{c.n + o.n, c.status504 + o.status504, c.known + o.known, c.retried + o.retried}
+	sum := func(a, b uint32) uint64 { return uint64(a) + uint64(b) }
+	return countedOf(sum(c.n, o.n), sum(c.status504, o.status504), sum(c.known, o.known), sum(c.retried, o.retried))
 }
 
 // packedMinute is the cells of one slice and minute.
@@ -55,7 +63,7 @@ func subP95Of(h *stats.Hist) subP95 {
 	if n == 0 {
 		return subP95{}
 	}
-	out := subP95{n: uint32(min(n, 1<<32-1)), p95MS: float32(quantile(h, 0.95)), logSE: -1}
+	out := subP95{n: upTo32(n), p95MS: float32(quantile(h, 0.95)), logSE: -1}
 	if p, err := stats.P95Of(h); err == nil {
 		out.logMS, out.logSE = float32(p.LogMS), float32(p.LogSE)
 	}
@@ -163,7 +171,7 @@ func (r *recent[C]) each(s Slice, from, to time.Time, f func(*C)) {
 func (s *series) n(from, to int64) (n uint64) {
 	for i := range s.minutes {
 		if at := s.minutes[i].at; at >= from && at < to {
-			n += s.minutes[i].n
+			n += uint64(s.minutes[i].n)
 		}
 	}
 	return n
@@ -179,7 +187,7 @@ func (s *series) summaries(from, to int64) []Minute {
 	out := make([]Minute, 0, len(s.minutes))
 	for i := range s.minutes {
 		if m := &s.minutes[i]; m.at >= from && m.at < to {
-			out = append(out, Minute{At: time.Unix(m.at, 0).UTC(), Own: m.own.minute(), Call: m.call.minute(), Known: m.known, Retried: m.retried})
+			out = append(out, Minute{At: time.Unix(m.at, 0).UTC(), Own: m.own.minute(), Call: m.call.minute(), Known: uint64(m.known), Retried: uint64(m.retried)})
 		}
 	}
 	return out
