@@ -23,6 +23,13 @@ const (
 	RetryExhaustion    = "retry_exhaustion"
 	// CapPileup is work that something ends at one value.
 	CapPileup = "cap_pileup"
+	// StuckRatio is work past half of its limit, open work included; Cascade failures by a
+	// budget that was spent upstream; Saturation load past the knee; TimeoutNotEnforced calls
+	// that run on past their declared timeout.
+	StuckRatio         = "stuck_ratio"
+	Cascade            = "cascade"
+	Saturation         = "saturation"
+	TimeoutNotEnforced = "timeout_not_enforced"
 	// Alert504 is the late rule that lead is measured against. It is stored and
 	// never sent.
 	Alert504 = "alert_504"
@@ -31,7 +38,7 @@ const (
 )
 
 // shadowable are the detections that can be stored without being sent.
-var shadowable = []string{RetryBimodality, DeadlineDrift, P95Spread, P95Surge, GenerationSlowdown, TTFTShift, RetryAmplification, FirstTimeout, RetryExhaustion, CapPileup, PipelineHealth}
+var shadowable = []string{RetryBimodality, DeadlineDrift, P95Spread, P95Surge, GenerationSlowdown, TTFTShift, RetryAmplification, FirstTimeout, RetryExhaustion, CapPileup, StuckRatio, Cascade, Saturation, TimeoutNotEnforced, PipelineHealth}
 
 // Shadowable lists the detections that an engine can send, in the order of the docs;
 // alert_504 is never sent.
@@ -142,6 +149,7 @@ func (c Config) Validate() error {
 	check(c.ExpireAfter > 0, "expire_after %v: want more than 0", c.ExpireAfter)
 	check(minute(c.NoDataGrace), "no_data_grace %v: want whole minutes", c.NoDataGrace)
 	check(c.NoDataGrace <= c.LongWindow, "no_data_grace %v: want no more than long_window %v", c.NoDataGrace, c.LongWindow)
+	check(c.Saturation.Window <= c.LongWindow, "saturation.window %v: want no more than long_window %v", c.Saturation.Window, c.LongWindow)
 	check(c.MaxSlices >= 1, "max_slices %d: want 1 or more", c.MaxSlices)
 	_, err := c.planned()
 	errs = append(append(errs, err), c.Rules.problems("")...)

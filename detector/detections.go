@@ -19,6 +19,15 @@ type requestDetection struct {
 	judge    func(w *RequestWindow, b RequestBaseline, r *Rules, cfg *Config) Verdict
 }
 
+// workDetection is a detection over limits, load and misses.
+type workDetection struct {
+	name     string
+	examples store.ExampleOrder
+	// of says of what: operations, requests or both.
+	operations, requests bool
+	judge                func(w *WorkWindow, b WorkBaseline, r *Rules, cfg *Config) Verdict
+}
+
 // A new detection is a row of one of these tables, in the order of docs/detections.md.
 // Each is judged on the short window, or on the long one where that has too few samples.
 var (
@@ -59,6 +68,23 @@ var (
 			return JudgeDrift(*w, b, r.Drift)
 		}},
 	}
+	workDetections = []workDetection{
+		{DeadlineDrift, store.ByDrift, true, false, func(w *WorkWindow, b WorkBaseline, r *Rules, cfg *Config) Verdict {
+			return JudgeDispatch(*w, b, r.Drift, cfg.MinBlocks)
+		}},
+		{StuckRatio, store.ByUserTime, true, true, func(w *WorkWindow, b WorkBaseline, r *Rules, cfg *Config) Verdict {
+			return JudgeStuck(*w, b, r.Stuck, cfg.MinBlocks)
+		}},
+		{Cascade, store.ByInherited, true, false, func(w *WorkWindow, b WorkBaseline, r *Rules, cfg *Config) Verdict {
+			return JudgeCascade(*w, b, r.Cascade, cfg.MinBlocks)
+		}},
+		{Saturation, store.ByUserTime, true, true, func(w *WorkWindow, b WorkBaseline, r *Rules, cfg *Config) Verdict {
+			return JudgeSaturation(*w, b, r.Saturation, cfg.MinBlocks)
+		}},
+		{TimeoutNotEnforced, store.ByOverrun, true, false, func(w *WorkWindow, b WorkBaseline, r *Rules, _ *Config) Verdict {
+			return JudgeTimeout(*w, b, r.Timeout)
+		}},
+	}
 )
 
 // exampleOrder says which traces show a detection best; not ok for one without examples.
@@ -73,6 +99,11 @@ func exampleOrder(detection string) (order store.ExampleOrder, ok bool) {
 	}
 	for i := range requestDetections {
 		if d := &requestDetections[i]; d.name == detection {
+			return d.examples, true
+		}
+	}
+	for i := range workDetections {
+		if d := &workDetections[i]; d.name == detection {
 			return d.examples, true
 		}
 	}

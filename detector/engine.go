@@ -30,6 +30,11 @@ type Store interface {
 	RequestHistory(ctx context.Context, from, to time.Time) ([]store.RequestMinute, error)
 	Budgets(ctx context.Context, from, to time.Time) ([]store.Budget, error)
 	IngestLag(ctx context.Context, from, to time.Time) (time.Duration, uint64, error)
+	OperationWork(ctx context.Context, from, to time.Time, width time.Duration) ([]store.Work, error)
+	RequestWork(ctx context.Context, from, to time.Time, width time.Duration) ([]store.Work, error)
+	OpenRequests(ctx context.Context, at time.Time) ([]store.OpenRequest, error)
+	Spenders(ctx context.Context, agent, victim Slice, from, to time.Time) ([]store.Spender, error)
+	MissTable(ctx context.Context, s Slice, from, to time.Time) ([]store.Misses, error)
 	Examples(ctx context.Context, s Slice, from, to time.Time, order store.ExampleOrder, limit int) ([]store.Example, error)
 	SaveAlerts(ctx context.Context, alerts []store.AlertRow) error
 	LoadState(ctx context.Context, key string) (string, bool, error)
@@ -66,6 +71,7 @@ type Engine struct {
 	book      *book
 	baselines *Baselines
 	cells     cells
+	works     *works
 	// lag is the ingest lag last measured.
 	lag time.Duration
 	// took is how long each detection has judged in this round.
@@ -114,7 +120,7 @@ func New(cfg Config, st Store, roller Roller, notifiers []Notifier, clk clock.Cl
 		}
 		names[n.Name()] = true
 	}
-	e := &Engine{cfg: cfg, store: st, roller: roller, notifiers: notifiers, clock: clk, log: slog.New(slog.DiscardHandler), baselines: NewBaselines(cfg), cells: newCells(), seasons: newSeasons(cfg.SeasonDays), tries: map[string]*tries{}, took: map[string]time.Duration{}, again: make(chan struct{}, 1)}
+	e := &Engine{cfg: cfg, store: st, roller: roller, notifiers: notifiers, clock: clk, log: slog.New(slog.DiscardHandler), baselines: NewBaselines(cfg), cells: newCells(), works: newWorks(cfg.BlockLength), seasons: newSeasons(cfg.SeasonDays), tries: map[string]*tries{}, took: map[string]time.Duration{}, again: make(chan struct{}, 1)}
 	if err := WithMeter(noop.NewMeterProvider().Meter("driftline"))(e); err != nil {
 		return nil, err
 	}
@@ -176,7 +182,7 @@ func (e *Engine) Reconfigure(cfg Config) error {
 	e.planned = e.planOf(cfg)
 	e.shadows.Store(&cfg.Shadow)
 	if cfg.BaselineWindow != old.BaselineWindow || cfg.BlockLength != old.BlockLength {
-		e.baselines = NewBaselines(cfg) // its blocks are read again in the next round
+		e.baselines, e.works = NewBaselines(cfg), newWorks(cfg.BlockLength) // their blocks are read again in the next round
 	} else {
 		e.baselines.reconfigure(cfg)
 	}
@@ -287,6 +293,7 @@ func (e *Engine) evaluate(ctx context.Context, now time.Time) (Round, error) {
 	// Also after an error: what was computed before it was stored.
 	for _, minutes := range st.Touched {
 		e.cells.forget(minutes)
+		e.works.forget(minutes)
 	}
 	if err != nil {
 		return round, err

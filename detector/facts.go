@@ -65,7 +65,7 @@ func (x *explaining) explain(ctx context.Context, v *Verdict) {
 		return err != nil
 	}
 	order, ok := exampleOrder(v.Detection)
-	if ok {
+	if ok && len(v.Evidence.TraceIDs) == 0 { // open requests are their own examples
 		found, err := x.e.store.Examples(ctx, v.Slice, v.From, v.To, order, 3)
 		failed("example traces", err)
 		for _, f := range found {
@@ -77,6 +77,7 @@ func (x *explaining) explain(ctx context.Context, v *Verdict) {
 			declareCap(v, d)
 		}
 	}
+	failed("what spent its time", x.e.explainWork(ctx, v))
 	v.annotate("differs", differs(*v, x.verdicts))
 	f, can := x.e.store.(facts)
 	if !can {

@@ -72,6 +72,9 @@ func JudgeDrift(w RequestWindow, b RequestBaseline, cfg DriftConfig) Verdict {
 	critical := missed(w.Missed, w.Known, b.DeadlineMissed, b.DeadlineKnown, cfg.MissShare)
 	v.Severity = severity(critical)
 	v.Cause = "time spent below the planner (failed attempts, backoff) is not taken off the remaining time it is told"
+	if w.DecisionPoints == 0 {
+		v.Cause = "no planner was told a time, but limits of steps end after the deadline of their request: a budget is started anew below it, or work goes on past the deadline"
+	}
 	v.Text = fmt.Sprintf("%.1f %% of requests (95 %% interval %.1f to %.1f %%; usual for such tasks %.1f %%) decided with more than %.1f s too much time in mind; P95 of the drift is %.1f s",
 		100*now.Estimate, 100*now.Lo, 100*now.Hi, 100*reference, limit/1e3, p95/1e3)
 	if w.BudgetMS > 0 {

@@ -81,16 +81,23 @@ func (e *Engine) judge(ctx context.Context, w time.Time) ([]Verdict, error) {
 	near := w.Add(-e.cfg.ShortWindow)
 	c := &e.cells
 	var out []Verdict
-	for _, s := range e.bound(ctx, settled(c.ops.slicesWithin(from, w)), func(s Slice) uint64 { return c.ops.bySlice[s].n(from.Unix(), w.Unix()) }) {
+	opSlices := e.bound(ctx, settled(c.ops.slicesWithin(from, w)), func(s Slice) uint64 { return c.ops.bySlice[s].n(from.Unix(), w.Unix()) })
+	for _, s := range opSlices {
 		long := sync.OnceValue(func() *OperationWindow { return c.operationWindow(s, from, w, from) })
 		out = append(out, e.judgeOperation(c.operationWindow(s, near, w, from), long)...)
 	}
 	nameTTFTCauses(out)
 	namePileUps(out, func(s Slice, from, to time.Time) *OperationWindow { return c.operationWindow(s, from, to, from) })
-	for _, s := range e.bound(ctx, settled(c.reqs.slicesWithin(from, w)), func(s Slice) uint64 { return c.reqs.bySlice[s].n(from.Unix(), w.Unix()) }) {
+	reqSlices := e.bound(ctx, settled(c.reqs.slicesWithin(from, w)), func(s Slice) uint64 { return c.reqs.bySlice[s].n(from.Unix(), w.Unix()) })
+	for _, s := range reqSlices {
 		long := sync.OnceValue(func() *RequestWindow { return c.requestWindow(s, from, w, from, known[s]) })
 		out = append(out, e.judgeRequests(c.requestWindow(s, near, w, from, known[s]), long)...)
 	}
+	works, err := e.judgeWorks(ctx, w, opSlices, reqSlices)
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, works...)
 	gateway := c.gatewayMinutes(w.Add(-e.cfg.gatewayMinutes()), w)
 	for _, s := range sortedSlices(gateway) {
 		if g := gateway[s]; g[len(g)-1].At.Equal(w.Add(-time.Minute)) {

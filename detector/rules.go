@@ -33,6 +33,14 @@ type Rules struct {
 	Exhaustion DeadConfig `yaml:"retry_exhaustion"`
 	// PileUp sets up cap_pileup.
 	PileUp PileUpConfig `yaml:"cap_pileup"`
+	// Stuck sets up stuck_ratio.
+	Stuck StuckConfig `yaml:"stuck_ratio"`
+	// Cascade sets up cascade.
+	Cascade CascadeConfig `yaml:"cascade"`
+	// Saturation sets up saturation.
+	Saturation SaturationConfig `yaml:"saturation"`
+	// Timeout sets up timeout_not_enforced.
+	Timeout TimeoutConfig `yaml:"timeout_not_enforced"`
 	// Gate sets up alert_504, the late rule that lead is measured against.
 	Gate GatewayConfig `yaml:"alert_504"`
 }
@@ -238,7 +246,8 @@ func DefaultRules() Rules {
 			P95Floor: 500 * time.Millisecond, ClippedShare: 0.05, MissShare: 0.02},
 		Generation: GenerationConfig{MinOperations: 50, Ratio: 1.7, ClearRatio: 1.3, MoreTokens: 1.5, Floor: 5 * time.Millisecond, MissShare: 0.02},
 		TTFT:       TTFTConfig{MinOperations: 50, Ratio: 2.5, ClearRatio: 1.3, MoreTokens: 1.3, CacheDrop: 0.2, Floor: 500 * time.Millisecond, MissShare: 0.02},
-		Gate:       GatewayConfig{Share: 0.05, Minutes: 2, MinRequests: 5},
+		Stuck:      defaultStuck(), Cascade: defaultCascade(), Saturation: defaultSaturation(), Timeout: defaultTimeout(),
+		Gate: GatewayConfig{Share: 0.05, Minutes: 2, MinRequests: 5},
 	}
 	attemptDefaults(&r)
 	return r
@@ -322,6 +331,7 @@ func (r *Rules) problems(prefix string) (errs []error) {
 	share("ttft_shift.miss_share", f.MissShare)
 
 	r.attemptProblems(check)
+	r.workProblems(checks{check, atLeast, share, factors, length})
 
 	share("alert_504.share", r.Gate.Share)
 	check(r.Gate.Minutes >= 1, "alert_504.minutes %d: want 1 or more", r.Gate.Minutes)

@@ -163,6 +163,35 @@ func (m *manySlices) IngestLag(context.Context, time.Time, time.Time) (time.Dura
 	return 0, 0, nil
 }
 
+func (m *manySlices) OperationWork(_ context.Context, from, to time.Time, width time.Duration) (out []store.Work, _ error) {
+	m.each(from, to, func(s store.Slice, i int, at time.Time, n int) {
+		w := store.Work{Slice: s, At: at.Truncate(width), N: uint64(n), OK: uint64(n), Limited: uint64(n), LimitNS: 30e9, Known: uint64(n), OKNS: int64(n) * 2e9, P95NS: 4e9,
+			BusyNS: int64(n) * 2e9, BusySquared: float64(n) * 5, Left: m.measure(i, at.Unix()/60+5, n)}
+		if k := len(out) - 1; k >= 0 && out[k].Slice == s && out[k].At.Equal(w.At) {
+			out[k].Add(w)
+			return
+		}
+		out = append(out, w)
+	})
+	return out, nil
+}
+
+func (m *manySlices) RequestWork(context.Context, time.Time, time.Time, time.Duration) ([]store.Work, error) {
+	return nil, nil
+}
+
+func (m *manySlices) OpenRequests(context.Context, time.Time) ([]store.OpenRequest, error) {
+	return nil, nil
+}
+
+func (m *manySlices) Spenders(context.Context, store.Slice, store.Slice, time.Time, time.Time) ([]store.Spender, error) {
+	return nil, nil
+}
+
+func (m *manySlices) MissTable(context.Context, store.Slice, time.Time, time.Time) ([]store.Misses, error) {
+	return nil, nil
+}
+
 func (m *manySlices) Examples(context.Context, store.Slice, time.Time, time.Time, store.ExampleOrder, int) ([]store.Example, error) {
 	return nil, nil
 }

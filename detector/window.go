@@ -168,10 +168,12 @@ type RequestWindow struct {
 	AttemptsUnknown uint64
 	ToolCalls       uint64
 	ToolErrors      uint64
-	Known           uint64
-	Missed          uint64
-	User            store.Measure
-	Strata          map[string]*Stratum
+	// DecisionPoints counts where a planner was told a remaining time.
+	DecisionPoints uint64
+	Known          uint64
+	Missed         uint64
+	User           store.Measure
+	Strata         map[string]*Stratum
 	// Minutes are as in OperationWindow, without latencies; Known counts operations, Retried
 	// attempts beyond the first.
 	Minutes []Minute
@@ -238,6 +240,7 @@ func (w *RequestWindow) add(c *store.RequestCell) {
 	w.AttemptsUnknown += c.AttemptsUnknown
 	w.ToolCalls += c.ToolCalls
 	w.ToolErrors += c.ToolErrors
+	w.DecisionPoints += c.DecisionPoints
 	w.Known += c.DeadlineKnown
 	w.Missed += c.DeadlineMissed
 	w.User.Add(c.User)

@@ -120,6 +120,7 @@ func (s *Store) operation(o *rows.Operation) {
 	if o.TimeoutNS != nil {
 		d.values = append(d.values, *o.TimeoutNS)
 	}
+	m.operationWork(k.slice, o)
 	count(&c.OK, o.Outcome == rows.OutcomeOK)
 	count(&c.Timeouts, o.ErrorClass == rows.ClassTimeout)
 	count(&c.Overloads, o.ErrorClass == rows.ClassOverload)
@@ -168,6 +169,7 @@ func (s *Store) request(r *rows.Request, lag time.Duration) {
 		c.Late++
 		return
 	}
+	m.requestWork(slice, r)
 	b := m.budgets[slice]
 	if b == nil {
 		b = &budgets{}

@@ -94,6 +94,8 @@ func TestCellsEqualTheEngines(t *testing.T) {
 		}
 	}
 	equal(t, declared(engine.Timeouts), declared(mem.Timeouts), from, to)
+	equalWork(t, engine.OperationWork, mem.OperationWork, from, to)
+	equalWork(t, engine.RequestWork, mem.RequestWork, from, to)
 	lag, n, err := mem.IngestLag(ctx, from, to)
 	require.NoError(t, err)
 	_, want, err := engine.IngestLag(ctx, from, to)
@@ -120,6 +122,46 @@ func equal[T any](t *testing.T, engine, mem func(context.Context, time.Time, tim
 	for i := range want {
 		require.Equal(t, text(t, want[i]), text(t, got[i]), "%T number %d of %d", want[i], i, len(want))
 	}
+}
+
+// equalWork compares limits and load by minute, by block and by hour. Medians and percentiles
+// are of rows there and of a histogram here, and Most is not known here.
+func equalWork(t *testing.T, engine, mem func(context.Context, time.Time, time.Time, time.Duration) ([]store.Work, error), from, to time.Time) {
+	t.Helper()
+	for _, width := range []time.Duration{time.Minute, 10 * time.Minute, time.Hour} {
+		want, err := engine(context.Background(), from, to, width)
+		require.NoError(t, err)
+		got, err := mem(context.Background(), from, to, width)
+		require.NoError(t, err)
+		require.NotEmpty(t, want)
+		require.Len(t, got, len(want))
+		for i := range want {
+			w, g := &want[i], &got[i]
+			require.InDelta(t, w.BusySquared, g.BusySquared, 1e-9*(1+w.BusySquared))
+			for _, c := range []*store.Work{w, g} {
+				c.LimitNS, c.DeclaredNS, c.P95NS, c.Most, c.BusySquared = 0, 0, 0, 0, 0
+			}
+			require.Equal(t, text(t, *w), text(t, *g), "%v, number %d of %d", width, i, len(want))
+		}
+	}
+}
+
+func TestPercentilesOfWork(t *testing.T) {
+	s := memory.New()
+	at := time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
+	for i := range 101 {
+		o := &rows.Operation{Target: "search", Stream: rows.StreamNo}
+		o.ServiceName, o.Agent, o.Kind, o.Outcome = "shop", "planner", rows.KindTool, rows.OutcomeOK
+		timeout := int64(i+100) * 1e9
+		o.EndedAt, o.UserTimeNS, o.TimeoutNS = at.Add(time.Duration(i)*time.Second).UnixNano(), int64(i+1)*1e9, &timeout
+		s.Add(0, o)
+	}
+	got, err := s.OperationWork(context.Background(), at, at.Add(10*time.Minute), 10*time.Minute)
+	require.NoError(t, err)
+	require.Len(t, got, 1)
+	require.InEpsilon(t, 150e9, got[0].LimitNS, 0.02)
+	require.InEpsilon(t, 150e9, got[0].DeclaredNS, 0.02)
+	require.InEpsilon(t, 96e9, got[0].P95NS, 0.02)
 }
 
 // text is v as JSON, in which an empty histogram is the same whether or not it has arrays.

@@ -39,6 +39,8 @@ type minute struct {
 	timeouts map[store.Slice]*budgets
 	budgets  map[store.Slice]*budgets
 	lag      *stats.Hist
+	work     map[store.Slice]*work
+	open     []*rows.OpenRequest
 }
 
 type budgets struct {
@@ -64,6 +66,8 @@ func (s *Store) Add(lag time.Duration, all ...rows.Row) {
 			s.request(r, lag)
 		case *rows.Attempt:
 			s.attempt(r)
+		case *rows.OpenRequest:
+			s.openRequest(r)
 		}
 	}
 }

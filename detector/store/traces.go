@@ -20,13 +20,19 @@ const (
 	ByDrift
 	// By504 wants those that ended with HTTP 504, slowest first.
 	By504
+	// ByInherited wants failures by a budget that was spent before, the latest first.
+	ByInherited
+	// ByOverrun wants successes furthest over their declared timeout. Operations only.
+	ByOverrun
 )
 
 var exampleOrders = map[ExampleOrder]string{
-	ByHidden:   "hidden_total_ns > 0 ORDER BY hidden_total_ns DESC, trace_id",
-	ByUserTime: "user_time_ns >= 0 ORDER BY user_time_ns DESC, trace_id",
-	ByDrift:    "drift_ns > 0 ORDER BY drift_ns DESC, trace_id",
-	By504:      "http_status = 504 ORDER BY user_time_ns DESC, trace_id",
+	ByHidden:    "hidden_total_ns > 0 ORDER BY hidden_total_ns DESC, trace_id",
+	ByUserTime:  "user_time_ns >= 0 ORDER BY user_time_ns DESC, trace_id",
+	ByDrift:     "drift_ns > 0 ORDER BY drift_ns DESC, trace_id",
+	By504:       "http_status = 504 ORDER BY user_time_ns DESC, trace_id",
+	ByInherited: "deadline_missed AND miss_cause = 'inherited' AND outcome != 'ok' ORDER BY ended_at DESC, trace_id",
+	ByOverrun:   "outcome = 'ok' AND timeout_ns > 0 AND user_time_ns > timeout_ns ORDER BY user_time_ns - timeout_ns DESC, trace_id",
 }
 
 // Example is one request or operation that shows what an alert means.

@@ -56,13 +56,15 @@ func TestTheSQLRuns(t *testing.T) {
 	common := rows.Common{ServiceName: "shop", TraceID: strings.Repeat("ab", 16), Revision: 1}
 	facts := rows.Facts{Agent: "planner", Kind: rows.KindChat, Name: "chat", StartedAt: now.Add(-90 * time.Second).UnixNano(), EndedAt: now.Add(-30 * time.Second).UnixNano(),
 		Outcome: rows.OutcomeError, ErrorClass: rows.ClassTimeout, HTTPStatus: 504, SampleWeight: 1}
-	times := rows.Times{UserTimeNS: 60e9, DriftNS: n(9e9), DeadlineMissed: &yes}
+	times := rows.Times{UserTimeNS: 60e9, DriftNS: n(9e9), DeadlineAt: n(now.Add(-31 * time.Second).UnixNano()), DeadlineMissed: &yes, MissCause: rows.MissInherited}
 	tokens := rows.Tokens{InputTokens: n(9000), OutputTokens: n(300), CachedTokens: n(1000)}
 	request := &rows.Request{Common: common, Facts: facts, Times: times, Tokens: tokens, RequestID: "00000000000000aa", Retries: &three, Attempts: &three}
 	operation := &rows.Operation{Common: common, Facts: facts, Times: times, Tokens: tokens, OperationID: "00000000000000bb", RequestID: "00000000000000aa",
 		Target: "m1", Endpoint: "llm.example.com", Stream: rows.StreamYes, Attempts: &three, InferenceTimeNS: n(20e9), TTFTNS: n(2e9), TTFTState: rows.TTFTKnown,
 		TimePerOutputTokenNS: n(60e6), TimeoutNS: n(60e9), AtCap: true}
-	require.NoError(t, dettest.Insert(ctx, conn, db, now, request, operation))
+	open := &rows.OpenRequest{Common: common, Agent: "planner", ObservedAt: now.Add(-20 * time.Second).UnixNano(), StartedAt: now.Add(-time.Minute).UnixNano(), AgeNS: 40e9, Spans: 3}
+	open.TraceID = strings.Repeat("cd", 16)
+	require.NoError(t, dettest.Insert(ctx, conn, db, now, request, operation, open))
 	for _, d := range detections {
 		blocks := block.FindAllStringSubmatch(page(t, d), -1)
 		require.NotEmpty(t, blocks, "%s shows no SQL", d)

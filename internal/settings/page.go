@@ -76,7 +76,7 @@ maintenance:
 
 // Page renders docs/configuration.md from the detector's sources in dir.
 func Page(dir string) (string, error) {
-	comments, err := commentsOf(dir+"/config.go", dir+"/rules.go", dir+"/rules_attempts.go", dir+"/maintenance.go")
+	comments, err := commentsOf(dir+"/config.go", dir+"/rules.go", dir+"/rules_attempts.go", dir+"/rules_work.go", dir+"/maintenance.go")
 	if err != nil {
 		return "", err
 	}

@@ -97,6 +97,40 @@ var adviceFor = map[string]advice{
 		},
 		avoid: []string{"Do not retry calls that are cut while making progress: each starts from nothing and is cut again."},
 	},
+	"stuck_ratio": {
+		title: "Work is stuck or close to its time limit",
+		cause: "Much more work than usual takes over half of its time limit, or requests are open that should long have ended.",
+		first: []string{
+			"Open the oldest open request and see what was begun and not ended.",
+			"If several fell silent at one instant, look for a process that was restarted or killed.",
+			"Where many are past half of their limit, find the step that grew and shed load.",
+		},
+		avoid: []string{"Do not raise the limit: what hangs then holds its place longer.", "Do not take silence for recovery."},
+	},
+	"cascade": {
+		title: "Steps fail because the budget was spent upstream",
+		cause: "Calls begin with hardly anything left of a deadline that they inherited, and fail by it.",
+		first: []string{
+			"Look at the step that the alert names: it spent the budget.",
+			"Give that step a limit that leaves the later ones their part, or skip what no longer fits.",
+		},
+		avoid: []string{"Do not tune or roll back the step that fails: its own time is as ever.", "Do not retry it within the same request: nothing is left."},
+	},
+	"saturation": {
+		title: "Load nears the number of places",
+		cause: "So many of the places where this work runs are busy that a little more load makes waits grow quickly.",
+		first: []string{
+			"See whether arrivals or the time in service have risen.",
+			"Add places or move low-priority work away while waits are short.",
+		},
+		avoid: []string{"Do not raise timeouts or retries: both add work to a queue that already grows."},
+	},
+	"timeout_not_enforced": {
+		title: "A declared timeout does not end calls",
+		cause: "Calls run well past the timeout that they declare, and succeed: the setting is overridden, bounds something else, or is not enforced.",
+		first: []string{"Look for a second setting that overrides it, and for what it bounds: one read, one try or the whole call."},
+		avoid: []string{"Do not count on this timeout in a budget until a test has shown that it cuts."},
+	},
 	"alert_504": {
 		title: "Requests end with HTTP 504",
 		cause: "Requests or model calls run into a gateway's timeout.",

@@ -1,0 +1,113 @@
+package detector
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"driftline/detector/store"
+	"driftline/internal/rows"
+)
+
+// judgeWorks judges the detections over limits, load and misses of the slices that are
+// judged in this round, and of agents of which nothing but open requests is seen.
+func (e *Engine) judgeWorks(ctx context.Context, w time.Time, opSlices, reqSlices []Slice) ([]Verdict, error) {
+	if err := e.works.read(ctx, e.store, w, e.cfg.LongWindow); err != nil {
+		return nil, err
+	}
+	var out []Verdict
+	for _, s := range opSlices {
+		out = append(out, e.judgeWork(s, w, OpenWork{})...)
+	}
+	judged := map[scope]bool{}
+	for _, s := range reqSlices {
+		k := scope{s.Service, s.Agent}
+		var open OpenWork
+		if o := e.works.open[k]; o != nil && !judged[k] { // an agent's first kind of request has them
+			open = *o
+		}
+		judged[k] = true
+		out = append(out, e.judgeWork(s, w, open)...)
+	}
+	for _, s := range e.works.onlyOpen(judged) {
+		out = append(out, e.judgeWork(s, w, *e.works.open[scope{s.Service, s.Agent}])...)
+	}
+	return out, nil
+}
+
+// onlyOpen lists slices for the agents with open requests that are not among those judged.
+func (k *works) onlyOpen(judged map[scope]bool) []Slice {
+	known := map[scope]Slice{}
+	for _, s := range sortedSlices(k.blocks.bySlice) {
+		if key := (scope{s.Service, s.Agent}); s.IsRequest() {
+			if _, ok := known[key]; !ok {
+				known[key] = s
+			}
+		}
+	}
+	out := map[Slice]bool{}
+	for key := range k.open {
+		if judged[key] {
+			continue
+		}
+		s, ok := known[key]
+		if !ok {
+			s = Slice{Service: key.Service, Agent: key.Agent, Kind: rows.KindAgent}
+		}
+		out[s] = true
+	}
+	return sortedSlices(out)
+}
+
+// judgeWork judges one slice. Its user time is looked up for what asks for it alone.
+func (e *Engine) judgeWork(s Slice, w time.Time, open OpenWork) []Verdict {
+	b, rules := e.works.baseline(s, e.baselines.clean), e.cfg.For(s)
+	window := func(length time.Duration) *WorkWindow {
+		out := e.works.window(s, w.Add(-length), w, rules.Saturation.Window)
+		out.Open, out.User = open, func() store.Measure { return e.cells.userTime(s, w.Add(-length), w) }
+		return out
+	}
+	near := window(e.cfg.ShortWindow)
+	far := sync.OnceValue(func() *WorkWindow { return window(e.cfg.LongWindow) })
+	var out []Verdict
+	for i := range workDetections {
+		if d := &workDetections[i]; s.IsRequest() && d.requests || !s.IsRequest() && d.operations {
+			out = append(out, enough(func(w *WorkWindow) Verdict { return d.judge(w, b, rules, &e.cfg) }, near, far))
+		}
+	}
+	return out
+}
+
+// userTime is the user time of a slice's work in [from, to).
+func (c *cells) userTime(s Slice, from, to time.Time) store.Measure {
+	m := emptyMeasure()
+	if s.IsRequest() {
+		c.reqs.each(s, from, to, func(c *store.RequestCell) { m.Add(c.User) })
+	} else {
+		c.ops.each(s, from, to, func(c *store.OperationCell) { m.Add(c.User) })
+	}
+	return m
+}
+
+// explainWork asks for what a breach alone does not say: who spent a deadline.
+func (e *Engine) explainWork(ctx context.Context, v *Verdict) error {
+	switch {
+	case v.Detection == Cascade:
+		all, err := e.store.Spenders(ctx, v.Slice, v.Slice, v.From, v.To)
+		if err != nil {
+			return err
+		}
+		explainCascade(v, all, func(s Slice) float64 { return e.works.baseline(s, e.baselines.clean).OKMS })
+	case v.Detection == DeadlineDrift && v.Slice.IsRequest():
+		all, err := e.store.Spenders(ctx, v.Slice, Slice{}, v.From, v.To)
+		if err != nil {
+			return err
+		}
+		misses, err := e.store.MissTable(ctx, v.Slice, v.From, v.To)
+		if err != nil {
+			return err
+		}
+		explainDrift(v, all, misses)
+	}
+	return nil
+}
