@@ -35,7 +35,7 @@ const smallDays = 3
 type options struct {
 	attempts, days, slices, runs int
 	seed                         uint64
-	dir, out                     string
+	dir, out, only               string
 }
 
 // made says what a data folder holds.
@@ -54,6 +54,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	flags.IntVar(&o.runs, "runs", 7, "warm runs of each query, of which the median counts")
 	flags.StringVar(&o.dir, "dir", "", "keep the data in this folder and use again what is there; default: a temporary folder")
 	flags.StringVar(&o.out, "out", "", "write the tables into this page; default: only print them")
+	flags.StringVar(&o.only, "only", "", "measure only the queries whose name has this in it, and print no tables")
 	flags.Uint64Var(&o.seed, "seed", 1, "seed of the generated rows")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -66,6 +67,9 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	}
 	if o.attempts < 1000 || o.days < smallDays || o.slices < targetsPerAgent || o.runs < 1 {
 		return fmt.Errorf("want --attempts of 1000 or more, --days of %d or more, --slices of %d or more, --runs of 1 or more", smallDays, targetsPerAgent)
+	}
+	if o.only != "" && o.out != "" {
+		return fmt.Errorf("--only leaves queries out: it cannot write the page that --out names")
 	}
 	if o.dir == "" {
 		temp, err := os.MkdirTemp("", "driftline-querybench-")

@@ -95,6 +95,22 @@ func detectorQueries(ctx context.Context, conn driver.Conn, database string, s s
 	add(groupDetector, "RequestHistory, 1 h, at a start", some(func(ctx context.Context) ([]store.RequestMinute, error) {
 		return st.RequestHistory(ctx, ago(historyRead), to)
 	}))
+	add(groupDetector, "AttemptCells, two minutes", some(func(ctx context.Context) ([]store.AttemptCell, error) {
+		return st.AttemptCells(ctx, ago(cellsRead), to)
+	}))
+	add(groupDetector, "OperationWork, two minutes", some(func(ctx context.Context) ([]store.Work, error) {
+		return st.OperationWork(ctx, ago(cellsRead), to, time.Minute)
+	}))
+	add(groupDetector, "RequestWork, two minutes", some(func(ctx context.Context) ([]store.Work, error) {
+		return st.RequestWork(ctx, ago(cellsRead), to, time.Minute)
+	}))
+	add(groupDetector, "OperationWork, a block of 10 min", some(func(ctx context.Context) ([]store.Work, error) {
+		return st.OperationWork(ctx, ago(10*time.Minute), to, 10*time.Minute)
+	}))
+	add(groupDetector, "RequestWork, a block of 10 min", some(func(ctx context.Context) ([]store.Work, error) {
+		return st.RequestWork(ctx, ago(10*time.Minute), to, 10*time.Minute)
+	}))
+	add(groupDetector, "OpenRequests", func(ctx context.Context) error { _, err := st.OpenRequests(ctx, to); return err })
 	add(groupDetector, "Budgets, 30 min", some(func(ctx context.Context) ([]store.Budget, error) { return st.Budgets(ctx, ago(30*time.Minute), to) }))
 	add(groupDetector, "IngestLag, 10 min", func(ctx context.Context) error {
 		_, n, err := st.IngestLag(ctx, ago(10*time.Minute), to)

@@ -57,6 +57,9 @@ func measure(ctx context.Context, d *db, s shape, o options, out io.Writer, prog
 	}
 	var all []measured
 	for i, q := range sets[0] {
+		if !strings.Contains(q.name, o.only) {
+			continue
+		}
 		m := measured{query: q}
 		var cold [2]time.Duration
 		for k := range sets {
@@ -72,6 +75,9 @@ func measure(ctx context.Context, d *db, s shape, o options, out io.Writer, prog
 		m.large.cold, m.small.cold = cold[0], cold[1]
 		all = append(all, m)
 		progress("%-22s %-45s %6.0f ms warm, %6.0f ms cold, %6.1f MB, %8d rows; small %6.0f ms", m.group, m.name, ms(m.large.warm), ms(m.large.cold), mb(m.large.bytes), m.large.rows, ms(m.small.warm))
+	}
+	if o.only != "" {
+		return nil
 	}
 	rows, err := d.sizes(ctx, large)
 	if err != nil {
