@@ -57,3 +57,13 @@ func BenchmarkIsGenAI(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkCallsModel is what an HTTP span costs besides, in traces without GenAI spans.
+func BenchmarkCallsModel(b *testing.B) {
+	b.ReportAllocs()
+	s := to(post("02", "01", 0, 1, 200, kv("user_agent.original", "Go-http-client/1.1"), kv("server.port", 443)), "shop", "https://shop/v1/orders/7?full=1")
+	var opt Options
+	for b.Loop() {
+		opt.CallsModel(&s)
+	}
+}

@@ -52,10 +52,42 @@ func (p place) modelKind() string {
 	return ""
 }
 
+// endpointLast are the last bytes of the endings.
+var endpointLast = func() (last firstBytes) {
+	for i := range modelEndpoints {
+		e := modelEndpoints[i].ending
+		last[e[len(e)-1]] = true
+	}
+	return last
+}()
+
+// mayCallModel says whether any text of s ends as a model's endpoint does. It spares other
+// spans, which are most, a look at their keys.
+func mayCallModel(s *Span) bool {
+	for i := range s.Attrs {
+		text := s.Attrs[i].Value.Str
+		if strings.IndexByte(text, '/') < 0 {
+			continue
+		}
+		if k := strings.IndexByte(text, '?'); k >= 0 {
+			text = text[:k]
+		}
+		if text == "" || !endpointLast[text[len(text)-1]] {
+			continue
+		}
+		for k := range modelEndpoints {
+			if strings.HasSuffix(text, modelEndpoints[k].ending) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // CallsModel says whether s is an HTTP client's request to a known endpoint of a model,
 // by its path alone.
 func (o *Options) CallsModel(s *Span) bool {
-	if s.Kind != KindClient {
+	if s.Kind != KindClient || !mayCallModel(s) {
 		return false
 	}
 	set := o.set()
