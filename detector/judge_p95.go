@@ -247,20 +247,14 @@ func surge(w OperationWindow, b OperationBaseline, cfg SurgeConfig, minBlocks in
 	return v.with(Hold, "between")
 }
 
-// explainedBy is by which factor the tokens of calls make them longer than in the baseline,
-// from 1 to mostExplained: the time to first token goes with the tokens that no cache holds, the
-// rest with those that are written.
+// explainedBy is by which factor longer answers make calls longer than in the baseline, from
+// 1 to mostExplained. Longer prompts explain nothing here: they make calls wait for their
+// first token, and nothing bounds how long they grow.
 func explainedBy(w *OperationWindow, b *OperationBaseline) float64 {
 	output := grown(w.Tokens.perOperation(w.Tokens.Output), b.Tokens.perOperation(b.Tokens.Output))
-	uncached := grown(w.Tokens.perOperation(w.Tokens.uncached()), b.Tokens.perOperation(b.Tokens.uncached()))
-	first, rest := 0.5, 0.5 // where nothing is streamed, neither part is known
-	if b.TTFT.P50MS > 0 && b.P50MS > b.TTFT.P50MS {
-		first = b.TTFT.P50MS / b.P50MS
-		rest = 1 - first
-	}
-	return min(max(1, first*uncached+rest*output), mostExplained)
+	return min(max(1, output), mostExplained)
 }
 
-// mostExplained is as much as tokens may explain: prompts or answers that grow beyond it are
-// what somebody should know of, whatever the reason.
+// mostExplained is as much as tokens may explain: answers that grow beyond it are what
+// somebody should know of, whatever the reason.
 const mostExplained = 1.5
