@@ -72,6 +72,9 @@ type Config struct {
 	MaxExclusion time.Duration `yaml:"max_exclusion"`
 	// FDR is the false discovery rate over the slices judged together.
 	FDR float64 `yaml:"fdr"`
+	// MaxP is how likely chance alone may give what a breach saw; fdr bounds false alarms
+	// within a round, this over all rounds.
+	MaxP float64 `yaml:"max_p"`
 	// FireVotes is how many of the last fire_rounds minutes must breach before an alert fires.
 	FireVotes int `yaml:"fire_votes"`
 	// FireRounds is over how many minutes fire_votes are counted.
@@ -118,7 +121,7 @@ func DefaultConfig() Config {
 		Interval: 30 * time.Second, EvalDelay: 30 * time.Second, MaxEvalDelay: 3 * time.Minute,
 		ShortWindow: 5 * time.Minute, LongWindow: 30 * time.Minute,
 		BaselineWindow: 24 * time.Hour, BlockLength: 10 * time.Minute, MinBlocks: 3, SeasonDays: 14, MaxExclusion: 6 * time.Hour,
-		FDR: 0.05, FireVotes: 2, FireRounds: 3, FastFactor: 2, ClearRounds: 5,
+		FDR: 0.05, MaxP: 1e-6, FireVotes: 2, FireRounds: 3, FastFactor: 2, ClearRounds: 5,
 		ResendEvery: time.Minute, EndsAfter: 10 * time.Minute, ExpireAfter: 24 * time.Hour, NoDataGrace: 10 * time.Minute,
 		MaxSlices: 1000,
 		Rules:     DefaultRules(),
@@ -142,6 +145,7 @@ func (c Config) Validate() error {
 	check(c.SeasonDays == 0 || c.SeasonDays >= minSeasonDays && c.SeasonDays <= 90, "season_days %d: want 0, or %d to 90", c.SeasonDays, minSeasonDays)
 	check(c.MaxExclusion > 0, "max_exclusion %v: want more than 0", c.MaxExclusion)
 	check(c.FDR > 0 && c.FDR < 1, "fdr %v: want between 0 and 1", c.FDR)
+	check(c.MaxP > 0 && c.MaxP <= 1, "max_p %v: want above 0, and 1 at most", c.MaxP)
 	check(c.FireVotes >= 1 && c.FireVotes <= c.FireRounds, "fire_votes %d of fire_rounds %d: want 1 or more, and not above the rounds", c.FireVotes, c.FireRounds)
 	check(c.FastFactor >= 1, "fast_factor %v: want 1 or more", c.FastFactor)
 	check(c.ClearRounds >= 1, "clear_rounds %d: want 1 or more", c.ClearRounds)

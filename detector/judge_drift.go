@@ -59,7 +59,9 @@ func JudgeDrift(w RequestWindow, b RequestBaseline, cfg DriftConfig) Verdict {
 	reference := math.Max(expected/float64(n), cfg.MinShare)
 	v.Value, v.Baseline, v.Effect = now.Estimate, reference, now
 	v.Threshold = math.Min(cfg.FireRise*reference, reference+cfg.FireStep)
-	v.P = normSF((now.Estimate - reference) / math.Sqrt(reference*(1-math.Min(reference, 0.99))/float64(n)))
+	if v.P, err = stats.BinomialTail(min(k, n), n, math.Min(reference, 1)); err != nil {
+		v.P = 1
+	}
 	p95 := quantile(drifting, 0.95)
 	v.number("drift_limit_ms", limit)
 	v.number("drift_p50_ms", quantile(drifting, 0.5))

@@ -33,8 +33,8 @@ func riseOf(k, n, baseK, baseN, minBase uint64, prior, least float64) (rise, err
 		r.p = t.PGreater
 		return r, nil
 	}
-	r.p = normSF((w.Estimate - r.reference) / math.Sqrt(r.reference*(1-r.reference)/float64(n)))
-	return r, nil
+	r.p, err = stats.BinomialTail(k, n, math.Min(r.reference, 1))
+	return r, err
 }
 
 func (r rise) text() string {
@@ -141,7 +141,7 @@ func JudgeRetry(w OperationWindow, b OperationBaseline, cfg RetryConfig) Verdict
 	case effect && (risen || impact):
 		v.Strength = r.now.Lo / v.Threshold
 		if !risen {
-			v.P = 0.001 // the impact's own interval excludes chance; see deadlineImpact
+			v.P = impactP(lo, hi)
 		}
 		return v.with(Breach, "retries_hidden")
 	case r.now.Estimate < cfg.ClearRise*r.reference && !impact, auc.Estimate < 0.65:
@@ -178,6 +178,16 @@ func agentClose(v *Verdict, lo, hi *RetryGroup, user stats.Shift, margin float64
 func deadlineImpact(lo, hi *RetryGroup, step float64) bool {
 	t, err := stats.TwoProportions(hi.Missed, hi.Known, lo.Missed, lo.Known, 0.999)
 	return err == nil && hi.Missed >= 5 && t.Diff.Lo >= step
+}
+
+// impactP is how likely chance alone lets work with more retries miss its deadline so much
+// more often.
+func impactP(lo, hi *RetryGroup) float64 {
+	t, err := stats.TwoProportions(hi.Missed, hi.Known, lo.Missed, lo.Known, 0.95)
+	if err != nil {
+		return 1
+	}
+	return t.PGreater
 }
 
 // hiddenCause names the main part of hidden time.

@@ -105,7 +105,7 @@ func (e *Engine) judge(ctx context.Context, w time.Time) ([]Verdict, error) {
 		}
 	}
 	out = append(out, judgeSilence(e.baselines.services(), c.services(w.Add(-e.cfg.NoDataGrace), w), w, e.cfg)...)
-	return falseDiscoveries(out, e.cfg.FDR), nil
+	return falseDiscoveries(out, e.cfg.FDR, e.cfg.MaxP), nil
 }
 
 func (e *Engine) judgeOperation(short *OperationWindow, long func() *OperationWindow) []Verdict {
@@ -167,7 +167,10 @@ func (e *Engine) bound(ctx context.Context, all []Slice, n func(Slice) uint64) [
 
 // falseDiscoveries lets only those breaches stand that survive the control of
 // false discoveries over the slices of their detection.
-func falseDiscoveries(vs []Verdict, q float64) []Verdict {
+//
+// That bounds chance within a round. Over the thousands of rounds of a week also rare
+// chances come, so a breach must be less likely than maxP by itself.
+func falseDiscoveries(vs []Verdict, q, maxP float64) []Verdict {
 	byDetection := map[string][]int{}
 	for i, v := range vs {
 		if v.Level == Breach || v.Level == Hold || v.Level == Quiet {
@@ -191,8 +194,12 @@ func falseDiscoveries(vs []Verdict, q float64) []Verdict {
 		}
 		for i, j := range at {
 			vs[j].number("p_adjusted", r.Adjusted[i])
-			if vs[j].Level == Breach && !r.Reject[i] {
+			switch {
+			case vs[j].Level != Breach:
+			case !r.Reject[i]:
 				vs[j] = vs[j].with(Hold, "fdr")
+			case ps[i] > maxP:
+				vs[j] = vs[j].with(Hold, "chance")
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package detector
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -144,10 +145,14 @@ func TestFalseDiscoveriesHoldOneOfMany(t *testing.T) {
 		vs = append(vs, Verdict{Detection: P95Surge, Level: Quiet, P: 0.5})
 	}
 	vs = append(vs, Verdict{Detection: P95Surge, Level: Breach, P: 0.01}, Verdict{Detection: P95Surge, Level: Breach, P: 1e-9})
-	out := falseDiscoveries(vs, 0.05)
+	out := falseDiscoveries(vs, 0.05, 0.05)
 	require.Equal(t, Hold, out[200].Level)
 	require.Equal(t, "fdr", out[200].Reason)
 	require.Equal(t, Breach, out[201].Level)
+
+	alone := []Verdict{{Detection: P95Surge, Level: Breach, P: 1e-4}}
+	require.Equal(t, Breach, falseDiscoveries(slices.Clone(alone), 0.05, 1e-4)[0].Level)
+	require.Equal(t, "chance", falseDiscoveries(slices.Clone(alone), 0.05, 0.9e-4)[0].Reason)
 }
 
 // A baseline built block by block, with a late row and a restart, is the one built

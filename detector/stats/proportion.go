@@ -1,6 +1,10 @@
 package stats
 
-import "math"
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mathext"
+)
 
 func checkCounts(k, n uint64) error {
 	if n == 0 {
@@ -127,4 +131,25 @@ func OddsRatio(k1, n1, k2, n2 uint64, confidence float64) (Interval, error) {
 	l := math.Log(a) - math.Log(b) - math.Log(c) + math.Log(d)
 	h := zFor(confidence) * math.Sqrt(1/a+1/b+1/c+1/d)
 	return Interval{math.Exp(l), math.Exp(l - h), math.Exp(l + h), confidence}, nil
+}
+
+// BinomialTail is P(B >= k) for B binomial(n, p): how likely so many or more are by chance.
+// k above n, or p outside [0, 1], are ErrInvalid.
+func BinomialTail(k, n uint64, p float64) (float64, error) {
+	if err := checkCounts(k, n); err != nil {
+		return 0, err
+	}
+	if !(p >= 0 && p <= 1) {
+		return 0, invalid("probability %v is not in [0, 1]", p)
+	}
+	switch {
+	case k == 0:
+		return 1, nil
+	case p == 0:
+		return 0, nil
+	case p == 1:
+		return 1, nil
+	}
+	// The complement would lose tails under 1e-16.
+	return mathext.RegIncBeta(float64(k), float64(n-k+1), p), nil
 }
