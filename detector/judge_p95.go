@@ -144,35 +144,67 @@ type lateness struct {
 	logSD   float64
 	minutes int
 
-	ratio ratioTo
-	alarm bool
-	sum   float64
-	since int
+	call bool
+
+	ratio  ratioTo
+	alarm  bool
+	sum    float64
+	since  int
+	exceed float64
 }
 
 func (l *lateness) judge(w *OperationWindow, cfg SurgeConfig) {
 	l.ratio = levelRatio(l.hist, 0.95, l.baseMS)
+	if l.ratio.est >= cfg.ClearRatio && w.Above != nil {
+		l.exceeding(w, cfg)
+	}
 	if l.minutes < 30 {
 		return
 	}
 	// The sum starts anew each time, so that it needs no state and a replay gives the same.
 	c := stats.CUSUM{K: cfg.CUSUMK, H: cfg.CUSUMH}
 	sd := math.Max(l.logSD, cfg.MinLogSD)
+	alarm := false
 	for i := range w.Minutes {
 		m := l.of(&w.Minutes[i])
 		if m.N < minPerMinute || m.P95MS <= 0 {
 			continue
 		}
 		if over, err := c.Update((math.Log(m.P95MS) - l.logP95) / sd); err == nil {
-			l.alarm = over
+			alarm = over
 		}
 	}
-	l.sum, l.since = c.S, c.Since
+	l.alarm = l.alarm || alarm
+	l.sum = c.S
+	l.since = max(l.since, c.Since)
+}
+
+// exceeding runs the second test, which also works where minutes have too few calls for a
+// P95 of their own: of calls, one in twenty is above the baseline's P95; a lasting share of
+// more is an alarm, and sees a slow minority too.
+func (l *lateness) exceeding(w *OperationWindow, cfg SurgeConfig) {
+	above, all := w.Above(l.call, l.baseMS)
+	c := stats.BernoulliCUSUM{P0: cfg.ExceedFrom, P1: cfg.ExceedTo, H: cfg.ExceedH}
+	since := 0
+	for i := range above {
+		over, err := c.Update(above[i], all[i])
+		if err != nil {
+			continue
+		}
+		if since++; c.S == 0 {
+			since = 0
+		}
+		l.alarm = over
+	}
+	l.exceed = c.S
+	if l.alarm {
+		l.since = since
+	}
 }
 
 // JudgeSurge judges p95_surge: P95 of the slice's own time is Ratio times its baseline,
-// whatever the error rate, or a CUSUM over the minutes' log P95 finds a smaller
-// shift that lasts, or P95 has risen while work is being cut at a cap, which
+// whatever the error rate, or a CUSUM over the minutes' log P95, or one over the share of
+// calls above the baseline's P95, finds a smaller shift that lasts, or P95 has risen while work is being cut at a cap, which
 // hides how slow it is. For calls of models it looks at their time with connecting and
 // queueing too, which says something when inference time alone does not.
 func JudgeSurge(w OperationWindow, b OperationBaseline, cfg SurgeConfig, minBlocks int) Verdict {
@@ -180,7 +212,7 @@ func JudgeSurge(w OperationWindow, b OperationBaseline, cfg SurgeConfig, minBloc
 	if v.Level == Breach || v.Level == Insufficient || w.Call.N < cfg.MinOperations {
 		return v
 	}
-	call := surge(w, b, cfg, minBlocks, lateness{hist: w.Call.Hist, of: callOf, baseMS: b.Call.P95MS, logP95: b.Call.LogP95, logSD: b.Call.LogP95SD, minutes: b.Call.Minutes}, b.Call.Blocks, "the time of calls")
+	call := surge(w, b, cfg, minBlocks, lateness{hist: w.Call.Hist, of: callOf, baseMS: b.Call.P95MS, logP95: b.Call.LogP95, logSD: b.Call.LogP95SD, minutes: b.Call.Minutes, call: true}, b.Call.Blocks, "the time of calls")
 	if call.Level == Breach || call.Level == Hold && v.Level == Quiet {
 		call.Cause = "calls take longer to reach the model or to be let in: connecting, DNS, TLS, a proxy, a pool or a queue; inference itself is as usual"
 		call.number("inference_p95_ratio", v.Effect.Estimate)
@@ -211,6 +243,7 @@ func surge(w OperationWindow, b OperationBaseline, cfg SurgeConfig, minBlocks in
 	}
 	v.number("p95_ratio", r.est)
 	v.number("cusum", l.sum)
+	v.number("exceedance_cusum", l.exceed)
 	v.number("shift_minutes", float64(l.since))
 	v.number("clipped_share", clipped.Estimate)
 	v.number("status_504_share", share(w.Status504, w.N))
@@ -238,6 +271,8 @@ func surge(w OperationWindow, b OperationBaseline, cfg SurgeConfig, minBlocks in
 	case shifted && clipped.Lo > cfg.ClippedShare:
 		return v.with(Breach, "clipped")
 	case shifted && l.alarm:
+		// What the minutes before say counts too: the sum is at most so high by chance.
+		v.P = math.Min(v.P, math.Exp(-l.exceed))
 		v.Threshold = cfg.ShiftRatio * l.baseMS
 		v.Text += fmt.Sprintf("; the shift has lasted %d minutes", l.since)
 		return v.with(Breach, "lasting_shift")

@@ -176,7 +176,15 @@ type SurgeConfig struct {
 	CUSUMK float64 `yaml:"cusum_k"`
 	// CUSUMH is its limit, in the same unit.
 	CUSUMH float64 `yaml:"cusum_h"`
-	// ShiftRatio is the least shift of P95 that the sequential test may report.
+	// ExceedFrom is the share of calls above the baseline's P95 that is still usual: 0.05, and
+	// what the load of the hour adds.
+	ExceedFrom float64 `yaml:"exceed_from"`
+	// ExceedTo is the share that a second sequential test looks for.
+	ExceedTo float64 `yaml:"exceed_to"`
+	// ExceedH is its limit: with independent calls, a false alarm comes in no less than e to
+	// the power of it.
+	ExceedH float64 `yaml:"exceed_h"`
+	// ShiftRatio is the least shift of P95 that the sequential tests may report.
 	ShiftRatio float64 `yaml:"shift_ratio"`
 	// MinLogSD is the least standard deviation of log P95.
 	MinLogSD float64 `yaml:"min_log_sd"`
@@ -242,7 +250,7 @@ func DefaultRules() Rules {
 			FireRise: 2, FireStep: 0.25, ClearRise: 1.3, MissShare: 0.02},
 		Spread: SpreadConfig{MinOperations: 50, Ratio: 4, ClearRatio: 2, ClearP95: 1.3, P95Floor: 500 * time.Millisecond, P95Ratio: 1.3,
 			SubWindows: 10, MinBand: 0.05, MissShare: 0.02},
-		Surge: SurgeConfig{MinOperations: 50, Ratio: 3, ClearRatio: 1.3, CUSUMK: 0.5, CUSUMH: 8, ShiftRatio: 1.5, MinLogSD: 0.05,
+		Surge: SurgeConfig{MinOperations: 50, Ratio: 3, ClearRatio: 1.2, CUSUMK: 0.5, CUSUMH: 8, ExceedFrom: 0.08, ExceedTo: 0.2, ExceedH: 14, ShiftRatio: 1.35, MinLogSD: 0.05,
 			P95Floor: 500 * time.Millisecond, ClippedShare: 0.05, MissShare: 0.02},
 		Generation: GenerationConfig{MinOperations: 50, Ratio: 1.7, ClearRatio: 1.3, MoreTokens: 1.5, Floor: 5 * time.Millisecond, MissShare: 0.02},
 		TTFT:       TTFTConfig{MinOperations: 50, Ratio: 2.5, ClearRatio: 1.3, MoreTokens: 1.3, CacheDrop: 0.2, Floor: 500 * time.Millisecond, MissShare: 0.02},
@@ -309,6 +317,8 @@ func (r *Rules) problems(prefix string) (errs []error) {
 	factors("p95_surge", "ratio", "clear_ratio", u.Ratio, u.ClearRatio)
 	atLeast("p95_surge.cusum_k", u.CUSUMK, 0)
 	check(u.CUSUMH > 0, "p95_surge.cusum_h %v: want more than 0", u.CUSUMH)
+	check(u.ExceedFrom > 0 && u.ExceedFrom < u.ExceedTo && u.ExceedTo < 1, "p95_surge.exceed_from %v, p95_surge.exceed_to %v: want shares between 0 and 1, the first below the second", u.ExceedFrom, u.ExceedTo)
+	atLeast("p95_surge.exceed_h", u.ExceedH, 1)
 	atLeast("p95_surge.shift_ratio", u.ShiftRatio, 1)
 	check(u.MinLogSD > 0, "p95_surge.min_log_sd %v: want more than 0", u.MinLogSD)
 	length("p95_surge.p95_floor", u.P95Floor)

@@ -125,6 +125,9 @@ type OperationWindow struct {
 	// PerToken is the time per output token.
 	PerToken store.Measure
 	Tokens   Tokens
+	// Above gives, for each minute since the start of the long window that has any, how many of its values of Own (or of Call) are
+	// above a number of milliseconds, and how many there are. It unpacks the minutes each time.
+	Above func(call bool, ms float64) (above, all []float64)
 	// Minutes are those with work, in order. They reach back before From, to the start of
 	// the long window, for tests over sub-windows and for when a change began.
 	Minutes []Minute
@@ -190,6 +193,7 @@ func (c *cells) operationWindow(s Slice, from, to, long time.Time) *OperationWin
 		w.Minutes = of.summaries(long.Unix(), to.Unix())
 	}
 	c.ops.each(s, from, to, w.add)
+	w.Above = func(call bool, ms float64) (above, all []float64) { return c.above(s, long, to, call, ms) }
 	w.Attempts, w.Alone = c.attemptWindow(s, from, to), true
 	for _, stream := range streamKinds {
 		other := s
@@ -199,6 +203,26 @@ func (c *cells) operationWindow(s Slice, from, to, long time.Time) *OperationWin
 		}
 	}
 	return w
+}
+
+func (c *cells) above(s Slice, from, to time.Time, call bool, ms float64) (above, all []float64) {
+	for at := from; at.Before(to); at = at.Add(time.Minute) {
+		var k, n float64
+		c.ops.each(s, at, at.Add(time.Minute), func(o *store.OperationCell) {
+			m := ownTime(s.Kind, o.Inference, o.Call())
+			if call {
+				m = callTime(s.Kind, o.Call())
+			}
+			if part, err := m.Hist.Above(ms); err == nil {
+				size := float64(m.Hist.N())
+				k, n = k+part*size, n+size
+			}
+		})
+		if n > 0 {
+			above, all = append(above, k), append(all, n)
+		}
+	}
+	return above, all
 }
 
 // streamKinds are the values of a slice's Stream.

@@ -43,6 +43,34 @@ func (c *CUSUM) Update(z float64) (alarm bool, err error) {
 // Reset starts again.
 func (c *CUSUM) Reset() { c.S, c.Since = 0, 0 }
 
+// BernoulliCUSUM is the cumulative sum of the log-likelihood ratio of a share: it sees a rise
+// of a proportion from P0 towards P1 (Reynolds and Stoumbos, A CUSUM chart for monitoring a
+// proportion when inspecting continuously, 1999). It needs no least number of values at a
+// time, so that it works where a minute has five. The zero value of S is the start.
+type BernoulliCUSUM struct {
+	// P0 < P1 are shares within (0, 1). A share between them that lasts moves the sum up when
+	// it is above about half way.
+	P0, P1 float64
+	// H is the limit. With independent values of share P0, ln(1/a) gives a false alarm in no
+	// less than 1/a values on average (Lorden 1971).
+	H float64
+	// S is the present sum.
+	S float64
+}
+
+// Update takes k of n further values; neither need be whole. It reports whether the sum is
+// above H. Shares out of order, or k outside [0, n], are ErrInvalid and change nothing.
+func (c *BernoulliCUSUM) Update(k, n float64) (alarm bool, err error) {
+	if !(c.P0 > 0 && c.P0 < c.P1 && c.P1 < 1) {
+		return false, invalid("CUSUM of a share from %v to %v", c.P0, c.P1)
+	}
+	if !(k >= 0 && k <= n) || math.IsInf(n, 1) {
+		return c.S > c.H, invalid("CUSUM of a share: %v of %v", k, n)
+	}
+	c.S = math.Max(0, c.S+k*math.Log(c.P1/c.P0)+(n-k)*math.Log((1-c.P1)/(1-c.P0)))
+	return c.S > c.H, nil
+}
+
 // EWMA is a one-sided upper exponentially weighted moving average of
 // standardised values (Roberts 1959), which alarms L of its own standard
 // deviations above 0. The limit is exact from the first value on, not only in
