@@ -113,7 +113,7 @@ interval: 3s
 func TestValuesThatCannotWork(t *testing.T) {
 	_, err := Parse([]byte("interval: 0s\nshadow: [p95]\np95_surge: {ratio: 1}\noverrides:\n  - retry_bimodality: {margin: 1}\n"))
 	for _, want := range []string{
-		"interval 0s: want more than 0", `shadow "p95": want one of`, "p95_surge.ratio 1, p95_surge.clear_ratio 1.3: want the first above the second",
+		"interval 0s: want more than 0", `shadow "p95": want one of`, "p95_surge.ratio 1, p95_surge.clear_ratio 1.2: want the first above the second",
 		"overrides[0]: matches every slice", "overrides[0].retry_bimodality.margin 1: want a ratio over 1", `overrides[0].shadow "p95"`,
 	} {
 		require.ErrorContains(t, err, want)
