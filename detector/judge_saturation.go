@@ -43,7 +43,9 @@ func JudgeSaturation(w WorkWindow, b WorkBaseline, cfg SaturationConfig, minBloc
 	rho, usual := load/float64(c), b.Load/float64(c)
 	v.Value, v.Baseline, v.Threshold = rho, usual, cfg.Knee
 	v.Effect = stats.Interval{Estimate: rho, Lo: rho * math.Exp(-z95*se), Hi: rho * math.Exp(z95*se), Confidence: 0.95}
-	v.P = normSF(math.Log(rho/max(usual, cfg.Clear)) / se)
+	// Against the usual load: places are never more than full, so that a few hundred calls can
+	// not show beyond doubt that more are busy than at the clear level. That is the interval's.
+	v.P = normSF(math.Log(rho/max(usual, 0.01)) / se)
 	// The formulas end at c, beyond which a queue only grows.
 	held := min(load, 0.999*float64(c))
 	chance, err := stats.ErlangC(c, held)

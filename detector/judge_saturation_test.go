@@ -131,7 +131,7 @@ func TestS8SaturationWarnsBeforeP95Moves(t *testing.T) {
 		short, _ := between(all, requests, at-300, at)
 		load, _ := between(all, requests, at-600, at)
 		v := JudgeSaturation(WorkWindow{Slice: requests, To: t0.Add(time.Duration(at) * time.Second), Sum: short, Load: load, LoadSpan: rules.Window}, k.baseline(requests, func(Slice, int64) bool { return true }), rules, cfg.MinBlocks)
-		if v.Level != Breach || v.P > 0.05 {
+		if falseDiscoveries([]Verdict{v}, cfg.FDR, cfg.MaxP)[0].Level != Breach {
 			votes = max(0, votes-1)
 			continue
 		}
@@ -214,6 +214,23 @@ func TestSaturationAtItsLevels(t *testing.T) {
 	require.Contains(t, v.Text, "20 places (inferred)")
 	// Over full, the formulas end.
 	require.Equal(t, Breach, judge(9000, rules, usual).Level)
+}
+
+// A pool of a few places with slow work is warned of too, though it can never show more calls
+// than it has places for.
+func TestSaturationOfAFewSlowPlaces(t *testing.T) {
+	cfg := DefaultConfig()
+	rules := cfg.Saturation
+	rules.Concurrency = 10
+	judge := func(usual float64) Verdict {
+		w := store.Work{N: 190, BusyNS: 190 * 30e9, BusySquared: 190 * 900 * 2} // 0.95, as uneven as an exponential
+		v := JudgeSaturation(worked(oneTool, w), WorkBaseline{Blocks: 3, Load: usual}, rules, cfg.MinBlocks)
+		return falseDiscoveries([]Verdict{v}, cfg.FDR, cfg.MaxP)[0]
+	}
+	v := judge(5)
+	require.Equal(t, Breach, v.Level, v.Reason)
+	require.Equal(t, "fdr", judge(8.9).Reason, "nearly as usual")
+	require.Equal(t, "chance", judge(7).Reason)
 }
 
 // A limit of concurrency shows where it is touched again and again; without one the peak

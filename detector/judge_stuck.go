@@ -102,7 +102,7 @@ func judgeOpen(v Verdict, w WorkWindow, b WorkBaseline, s stuck, cfg StuckConfig
 	// as before; one half is added, since none so far does not prove that none can.
 	rate := (float64(b.Lost) + 0.5) / (float64(b.N) + 1)
 	v.Samples, v.Value, v.Baseline, v.Threshold, v.Effect = open, now.Estimate, usual, cfg.OpenShare, now
-	v.P = -math.Expm1(-rate * float64(open))
+	v.P, v.Lasting = -math.Expm1(-rate*float64(open)), true
 	v.Text = fmt.Sprintf("%d of %d open requests are stuck or lost: the oldest is open for %s, and its last sign of life is %s old", s.stuck, open, short(s.oldest), short(s.silence))
 	v.Cause = "requests hang, or the process that ran them is gone: nothing has been heard of them"
 	if s.overdue == s.stuck {

@@ -130,6 +130,8 @@ func TestC89SilentRequestIsStuck(t *testing.T) {
 	require.Equal(t, []string{"x"}, v.Evidence.TraceIDs)
 	require.Contains(t, v.Text, "1 of 1 open requests are stuck or lost: the oldest is open for 6m")
 	require.Less(t, v.P, 0.001)
+	alone := falseDiscoveries([]Verdict{v}, cfg.FDR, cfg.MaxP)[0]
+	require.Equal(t, Breach, alone.Level, alone.Reason)
 
 	// Firing is not resolved by silence: neither when the trace is given up nor later.
 	b := newBook()

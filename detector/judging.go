@@ -169,7 +169,8 @@ func (e *Engine) bound(ctx context.Context, all []Slice, n func(Slice) uint64) [
 // false discoveries over the slices of their detection.
 //
 // That bounds chance within a round. Over the thousands of rounds of a week also rare
-// chances come, so a breach must be less likely than maxP by itself.
+// chances come, so a breach must be less likely than maxP by itself, unless it is of the same
+// work in each of them.
 func falseDiscoveries(vs []Verdict, q, maxP float64) []Verdict {
 	byDetection := map[string][]int{}
 	for i, v := range vs {
@@ -198,7 +199,7 @@ func falseDiscoveries(vs []Verdict, q, maxP float64) []Verdict {
 			case vs[j].Level != Breach:
 			case !r.Reject[i]:
 				vs[j] = vs[j].with(Hold, "fdr")
-			case ps[i] > maxP:
+			case ps[i] > maxP && !vs[j].Lasting:
 				vs[j] = vs[j].with(Hold, "chance")
 			}
 		}

@@ -49,7 +49,10 @@ type Verdict struct {
 	Effect     stats.Interval
 	EffectUnit string
 	// P is one-sided against "nothing changed"; 1 where nothing was tested.
-	P        float64
+	P float64
+	// Lasting says that the finding is of the same work in each round, such as requests that
+	// hang: rounds are then no new chances.
+	Lasting  bool
 	Severity string
 	// Text says in a sentence what was seen; Cause names the likely reason.
 	Text     string
