@@ -151,6 +151,47 @@ type lateness struct {
 	sum    float64
 	since  int
 	exceed float64
+	// far is the share of calls far above the baseline's P95, farSum what the test over the
+	// long window makes of it.
+	far            stats.Interval
+	farSum         float64
+	farAlarm       bool
+	farSinceMinute int
+}
+
+// A slow minority: calls over farTimes the usual P95. In quiet traffic whose logarithm has a
+// standard deviation of 0.85, one in 300 is; the test looks for one in 25, and a share that
+// lasts moves it up from about one in 60. It counts from farLeast, with its lower bound above
+// half of that.
+const (
+	farTimes  = 2.5
+	farUsual  = 0.005
+	farSought = 0.04
+	farLeast  = 0.02
+)
+
+// minority runs the test of the slow minority, where the window itself has one.
+func (l *lateness) minority(w *OperationWindow, cfg SurgeConfig) {
+	part, err := l.hist.Above(farTimes * l.baseMS)
+	if err != nil || part < farLeast/2 {
+		return
+	}
+	n := l.hist.N()
+	l.far, err = stats.Wilson(min(uint64(math.Round(part*float64(n))), n), n, 0.95)
+	if err != nil || w.Above == nil {
+		return
+	}
+	above, all := w.Above(l.call, farTimes*l.baseMS)
+	c := stats.BernoulliCUSUM{P0: farUsual, P1: farSought, H: cfg.ExceedH}
+	for i := range above {
+		if over, err := c.Update(above[i], all[i]); err == nil {
+			l.farAlarm = over
+		}
+		if l.farSinceMinute++; c.S == 0 {
+			l.farSinceMinute = 0
+		}
+	}
+	l.farSum = c.S
 }
 
 func (l *lateness) judge(w *OperationWindow, cfg SurgeConfig) {
@@ -158,6 +199,7 @@ func (l *lateness) judge(w *OperationWindow, cfg SurgeConfig) {
 	if l.ratio.est >= cfg.ClearRatio && w.Above != nil {
 		l.exceeding(w, cfg)
 	}
+	l.minority(w, cfg)
 	if l.minutes < 30 {
 		return
 	}
@@ -204,7 +246,8 @@ func (l *lateness) exceeding(w *OperationWindow, cfg SurgeConfig) {
 
 // JudgeSurge judges p95_surge: P95 of the slice's own time is Ratio times its baseline,
 // whatever the error rate, or a CUSUM over the minutes' log P95, or one over the share of
-// calls above the baseline's P95, finds a smaller shift that lasts, or P95 has risen while work is being cut at a cap, which
+// calls above the baseline's P95, finds a smaller shift that lasts, or a minority of calls
+// has become far slower than any used to be, or P95 has risen while work is being cut at a cap, which
 // hides how slow it is. For calls of models it looks at their time with connecting and
 // queueing too, which says something when inference time alone does not.
 func JudgeSurge(w OperationWindow, b OperationBaseline, cfg SurgeConfig, minBlocks int) Verdict {
@@ -244,6 +287,8 @@ func surge(w OperationWindow, b OperationBaseline, cfg SurgeConfig, minBlocks in
 	v.number("p95_ratio", r.est)
 	v.number("cusum", l.sum)
 	v.number("exceedance_cusum", l.exceed)
+	v.number("far_share", l.far.Estimate)
+	v.number("far_cusum", l.farSum)
 	v.number("shift_minutes", float64(l.since))
 	v.number("clipped_share", clipped.Estimate)
 	v.number("status_504_share", share(w.Status504, w.N))
@@ -276,7 +321,12 @@ func surge(w OperationWindow, b OperationBaseline, cfg SurgeConfig, minBlocks in
 		v.Threshold = cfg.ShiftRatio * l.baseMS
 		v.Text += fmt.Sprintf("; the shift has lasted %d minutes", l.since)
 		return v.with(Breach, "lasting_shift")
-	case r.est < cfg.ClearRatio:
+	case l.farAlarm && l.far.Estimate >= farLeast && l.far.Lo >= farLeast/2:
+		v.P = math.Min(v.P, math.Exp(-l.farSum))
+		v.Text += fmt.Sprintf("; %.1f %% of calls took over %.1f s, %.1f times the usual P95, for %d minutes", 100*l.far.Estimate, farTimes*l.baseMS/1e3, farTimes, l.farSinceMinute)
+		v.Cause = "a minority of calls is far slower than any used to be: one replica, region or connection, or calls that stand still; the rest is as usual"
+		return v.with(Breach, "slow_minority")
+	case r.est < cfg.ClearRatio && l.far.Estimate < farLeast/2:
 		return v.with(Quiet, "as_usual")
 	}
 	return v.with(Hold, "between")

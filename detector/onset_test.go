@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"driftline/detector/store"
 )
 
 func TestAVerdictSaysWhenTheChangeBegan(t *testing.T) {
@@ -81,4 +83,36 @@ func TestExtremeEffectFiresWithoutVotes(t *testing.T) {
 	require.Equal(t, Breach, surge.Level)
 	require.InDelta(t, surge.Effect.Lo/cfg.Surge.Ratio, surge.Strength, 1e-9)
 	require.Greater(t, surge.Strength, 2.0)
+}
+
+// One call in 25 that stands still moves P95 little; it is seen all the same, and two or three
+// slow ones are not enough.
+func TestASlowMinorityIsSeen(t *testing.T) {
+	rng := source(t)
+	cfg := DefaultConfig()
+	base := calm(rng, 2000, 300)
+	window := func(slowEvery int) OperationWindow {
+		c := newCells()
+		s := Slice{Service: "shop", Agent: "planner", Kind: "chat", Target: "m1", Stream: "yes"}
+		var all []store.OperationCell
+		k := 0
+		for m := range 30 {
+			ms := around(rng, 50, 2000, 300)
+			for i := range ms {
+				if k++; slowEvery > 0 && m >= 15 && k%slowEvery == 0 {
+					ms[i] = 20_000
+				}
+			}
+			all = append(all, store.OperationCell{Slice: s, Minute: t0.Add(time.Duration(m-30) * time.Minute), Retries: "0", N: 50, User: measure(ms...), Inference: measure(ms...)})
+		}
+		c.ops.add(t0.Add(-30*time.Minute), t0, all)
+		return *c.operationWindow(s, t0.Add(-5*time.Minute), t0, t0.Add(-30*time.Minute))
+	}
+	v := JudgeSurge(window(25), base, cfg.Surge, cfg.MinBlocks)
+	require.Equal(t, Breach, v.Level, v.Text)
+	require.Equal(t, "slow_minority", v.Reason)
+	require.Less(t, v.P, cfg.MaxP)
+	require.InDelta(t, 0.04, v.Evidence.Numbers["far_share"], 0.005)
+	require.Equal(t, Quiet, JudgeSurge(window(125), base, cfg.Surge, cfg.MinBlocks).Level)
+	require.Equal(t, Quiet, JudgeSurge(window(0), base, cfg.Surge, cfg.MinBlocks).Level)
 }
