@@ -59,7 +59,7 @@ func JudgeAmplification(w OperationWindow, b OperationBaseline, cfg Amplificatio
 		limit := ratioTo{extra.Estimate / (cfg.Limit - 1), extra.Lo / (cfg.Limit - 1), 0, true}
 		switch {
 		case !over:
-			return v.with(NoBaseline, "learning")
+			return v.with(unlearned(extra.Estimate < cfg.ClearRise*cfg.MinExtra))
 		case 2*known < known+unknown:
 			return v.with(NoBaseline, "attempts_mostly_unknown") // those with retries may be all that are known
 		}

@@ -94,7 +94,9 @@ func judgeDead(v Verdict, w OperationWindow, b OperationBaseline, d dead, k, bas
 	if !history {
 		baseK, baseN = 0, 0
 	}
-	r, err := riseOf(k, d.known, baseK, baseN, minBaseOperations, cfg.Limit/2, cfg.MinShare)
+	// Against a quarter of the limit: a share at the limit must be able to show in a hundred
+	// calls that it is beyond chance over many rounds.
+	r, err := riseOf(k, d.known, baseK, baseN, minBaseOperations, cfg.Limit/4, cfg.MinShare)
 	if err != nil {
 		return v.with(Insufficient, "few_known_attempts")
 	}
@@ -116,7 +118,7 @@ func judgeDead(v Verdict, w OperationWindow, b OperationBaseline, d dead, k, bas
 			v.Evidence.Groups = groupsOf(w.ByRetries)
 			return v.with(Breach, "over_limit")
 		}
-		return v.with(NoBaseline, "learning")
+		return v.with(unlearned(r.now.Estimate < cfg.ClearRise*cfg.MinShare))
 	}
 	v.Baseline, v.Threshold = share(baseK, baseN), cfg.FireRise*r.reference
 	v.Text += fmt.Sprintf(" against %.1f %% as usual", 100*v.Baseline)
@@ -128,6 +130,16 @@ func judgeDead(v Verdict, w OperationWindow, b OperationBaseline, d dead, k, bas
 		return v.with(Quiet, "as_usual")
 	}
 	return v.with(Hold, "between")
+}
+
+// unlearned is the level without a baseline of what would be quiet under any, and of the
+// rest. An alert over a fixed limit keeps its own time out of the baseline, so that without
+// the first it could not end before that is given up.
+func unlearned(quiet bool) (Level, string) {
+	if quiet {
+		return Quiet, "under_any_baseline"
+	}
+	return NoBaseline, "learning"
 }
 
 // endpointsText says which endpoints fail, and what the others do.

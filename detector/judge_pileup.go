@@ -106,7 +106,7 @@ func JudgePileUp(w OperationWindow, b OperationBaseline, cfg PileUpConfig, minBl
 		if r.now.Estimate >= cfg.Limit && r.now.Lo > cfg.Limit/2 {
 			return v.with(Breach, reason)
 		}
-		return v.with(NoBaseline, "learning")
+		return v.with(unlearned(r.now.Estimate < cfg.ClearRise*cfg.MinShare))
 	}
 	v.Baseline, v.Threshold = share(baseK, baseN), cfg.FireRise*r.reference
 	v.Text += fmt.Sprintf("; usually %.1f %% are cut", 100*v.Baseline)
