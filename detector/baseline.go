@@ -25,6 +25,10 @@ type OperationBaseline struct {
 	LogP95   float64
 	LogP95SD float64
 	Minutes  int
+	// Yesterday and YesterdayTTFT are by which factor P95, and that of the time to first token,
+	// were higher a day before at this time than over the whole day; 1 where that is not known,
+	// or where they were not.
+	Yesterday, YesterdayTTFT float64
 	// Call is what was normal for calls of models with their ways.
 	Call CallBaseline
 	// TTFT and PerToken are medians over the blocks that have enough values.
@@ -288,6 +292,8 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 	var raw, sampling, corrected []float64
 	var ttft, perToken []level
 	var thin stats.Hist
+	var atThisTime, ttftAtThisTime []float64
+	until := b.newest().Add(b.cfg.BlockLength - b.cfg.BaselineWindow + sameTime).Unix()
 	withWork := 0
 	b.ops.each(s, func(at int64, k *opBlock) {
 		if !b.clean(s, at) {
@@ -301,6 +307,12 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 		out.DeadlineKnown, out.DeadlineMissed = out.DeadlineKnown+k.deadline, out.DeadlineMissed+k.missed
 		out.Tokens.add(k.tokens)
 		ttft, perToken = append(ttft, k.ttft), append(perToken, k.perToken)
+		if at < until && k.ttft.ok {
+			ttftAtThisTime = append(ttftAtThisTime, float64(k.ttft.p95))
+		}
+		if at < until && k.ok {
+			atThisTime = append(atThisTime, float64(k.p95))
+		}
 		for _, l := range k.logs {
 			logs = append(logs, float64(l)-logShift)
 		}
@@ -347,8 +359,30 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 	}
 	out.TTFT, out.PerToken = levelsOf(ttft), levelsOf(perToken)
 	out.Attempts = b.attempts(s)
+	out.Yesterday, out.YesterdayTTFT = b.yesterday(atThisTime, out.P95MS), b.yesterday(ttftAtThisTime, out.TTFT.P95MS)
 	b.opCache[s] = out
 	return out
+}
+
+// sameTime is how much of the baseline's oldest part lies around the same time of the day
+// before: it ends where the long window begins, so its start is that much before this time.
+const sameTime = 90 * time.Minute
+
+// newest is the start of the newest block.
+func (b *Baselines) newest() time.Time {
+	var last int64
+	for at := range b.loaded {
+		last = max(last, at)
+	}
+	return time.Unix(last, 0).UTC()
+}
+
+// yesterday is the median of what a level was around this time yesterday over the day's.
+func (b *Baselines) yesterday(levels []float64, day float64) float64 {
+	if len(levels) < b.cfg.MinBlocks || day <= 0 || b.cfg.BaselineWindow != 24*time.Hour {
+		return 1
+	}
+	return min(max(1, median(levels)/day), maxSeason)
 }
 
 // tailMS is the upper half's spread as a standard deviation: what the distance of

@@ -176,6 +176,9 @@ func (r *rhythm) offset(hour int) float64 {
 // at is the baseline for a time of day at which P95 is usually factor times the day's. What
 // is measured in time scales with it.
 func (b OperationBaseline) at(factor float64) OperationBaseline {
+	// A day's history is enough to know what was so yesterday at this time.
+	factor = max(factor, b.Yesterday)
+	b.TTFT.P50MS, b.TTFT.P95MS = b.TTFT.P50MS*max(1, b.YesterdayTTFT), b.TTFT.P95MS*max(1, b.YesterdayTTFT)
 	b.Season = factor
 	b.P50MS, b.P95MS, b.SpreadMS, b.TailMS = b.P50MS*factor, b.P95MS*factor, b.SpreadMS*factor, b.TailMS*factor
 	b.Scatter.RawSD, b.Scatter.SamplingSD, b.Scatter.CorrectedSD = b.Scatter.RawSD*factor, b.Scatter.SamplingSD*factor, b.Scatter.CorrectedSD*factor

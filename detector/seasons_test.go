@@ -102,3 +102,34 @@ func TestFewDaysAreNoRhythm(t *testing.T) {
 	s := newSeasons(0)
 	require.NoError(t, s.read(context.Background(), nil, w))
 }
+
+// What was so yesterday at this time is no news, after one day of history.
+func TestYesterdayAtThisTime(t *testing.T) {
+	rng := source(t)
+	cfg := DefaultConfig()
+	history := func(peak float64) OperationBaseline {
+		b := NewBaselines(cfg)
+		from := t0.Truncate(cfg.BlockLength).Add(-24*time.Hour - 30*time.Minute)
+		var all []store.OperationMinute
+		for m := range 24 * 60 {
+			f := 1.0
+			if m < 90 {
+				f = peak
+			}
+			all = append(all, store.OperationMinute{Slice: seasonal, Minute: from.Add(time.Duration(m) * time.Minute), N: 60,
+				Inference: measure(around(rng, 60, 2000*f, 300*f)...), TTFT: measure(around(rng, 60, 500*f, 50*f)...)})
+		}
+		b.Load(from, from.Add(24*time.Hour), all, nil)
+		return b.Operation(seasonal).at(1)
+	}
+	w := inference(t0, around(rng, 300, 5400, 800))
+	w.TTFT = measure(around(rng, 300, 1350, 140)...)
+	flat, peak := history(1), history(2.5)
+	require.InDelta(t, 2.5, peak.Yesterday, 0.1)
+	require.InDelta(t, 1, flat.Yesterday, 0.05)
+	require.Equal(t, Breach, JudgeTTFT(w, flat, cfg.TTFT, cfg.MinBlocks).Level)
+	require.Equal(t, Quiet, JudgeTTFT(w, peak, cfg.TTFT, cfg.MinBlocks).Level)
+	require.InDelta(t, 2.6, JudgeSurge(w, flat, cfg.Surge, cfg.MinBlocks).Effect.Estimate, 0.3)
+	require.Equal(t, Quiet, JudgeSurge(w, peak, cfg.Surge, cfg.MinBlocks).Level)
+	require.Equal(t, Breach, JudgeSurge(inference(t0, around(rng, 300, 18000, 2000)), peak, cfg.Surge, cfg.MinBlocks).Level, "more than yesterday")
+}
