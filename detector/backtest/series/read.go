@@ -1,6 +1,7 @@
 package series
 
 import (
+	"bufio"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -31,7 +32,11 @@ func Read(r io.Reader, unit string) ([]Point, error) {
 	if !ok {
 		return nil, fmt.Errorf("unit %q: want one of %v", unit, Units)
 	}
-	in := csv.NewReader(r)
+	text := bufio.NewReader(r)
+	if mark, err := text.Peek(3); err == nil && string(mark) == "\ufeff" { // spreadsheets begin files with it
+		_, _ = text.Discard(3)
+	}
+	in := csv.NewReader(text)
 	in.FieldsPerRecord, in.TrimLeadingSpace, in.ReuseRecord = -1, true, true
 	var out []Point
 	for first := true; ; first = false {

@@ -24,6 +24,11 @@ func TestRead(t *testing.T) {
 		require.WithinDuration(t, want, p.At, time.Microsecond)
 		require.Equal(t, 1500*time.Millisecond, p.Latency)
 	}
+	for _, text := range []string{"\ufefftimestamp,value\r\n1772445601,1\r\n", "\ufeff1772445601,1\r\n"} { // as spreadsheets write
+		got, err := series.Read(strings.NewReader(text), "s")
+		require.NoError(t, err)
+		require.Len(t, got, 1)
+	}
 	for unit, latency := range map[string]time.Duration{"ns": 12, "us": 12 * time.Microsecond, "ms": 12 * time.Millisecond, "s": 12 * time.Second} {
 		got, err := series.Read(strings.NewReader("1772445601,12"), unit)
 		require.NoError(t, err)
