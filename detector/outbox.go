@@ -162,7 +162,8 @@ func (e *Engine) delivered(ctx context.Context, p *parcel, now time.Time) (chang
 	if e.tries[name] == nil {
 		e.tries[name] = &tries{}
 	}
-	// A receiver that answers, if only to refuse some, is there: the rest need not wait.
-	e.tries[name].after(ok+refused == len(p.alerts), now, e.cfg.EndsAfter)
+	// A receiver that answers, if only to refuse some or to take as many as there was time for,
+	// is there: the rest need not wait.
+	e.tries[name].after(ok+refused > 0, now, e.cfg.EndsAfter)
 	return changed
 }

@@ -104,3 +104,23 @@ func TestARefusedAlertIsGivenUp(t *testing.T) {
 	}
 	require.Equal(t, 3, rounds)
 }
+
+// A receiver that is slow takes some alerts of a storm in each round; the rest do not wait longer
+// and longer as if it were away.
+func TestASlowReceiverIsNotTakenForOneThatIsAway(t *testing.T) {
+	n := funcNotifier{"n", func(_ context.Context, as []Alert) error {
+		how := &DeliveryError{Reason: "timeout", Err: context.DeadlineExceeded}
+		for _, a := range as[:min(4, len(as))] {
+			how.Taken = append(how.Taken, a.Key())
+		}
+		if len(as) <= 4 {
+			return nil
+		}
+		return how
+	}}
+	e := posting(t, 24, n)
+	for i := range 6 {
+		_ = e.notify(context.Background(), t0.Add(time.Duration(i)*30*time.Second))
+	}
+	require.Empty(t, e.book.Outbox)
+}
