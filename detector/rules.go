@@ -309,7 +309,7 @@ func (r *Rules) problems(prefix string) (errs []error) {
 	length("p95_spread.p95_floor", s.P95Floor)
 	atLeast("p95_spread.p95_ratio", s.P95Ratio, 0)
 	check(s.SubWindows >= 3, "p95_spread.sub_windows %d: want 3 or more", s.SubWindows)
-	share("p95_spread.min_band", s.MinBand)
+	check(s.MinBand > 0 && s.MinBand <= 1, "p95_spread.min_band %v: want a share above 0, at most 1: nothing can be a multiple of no spread at all", s.MinBand)
 	share("p95_spread.miss_share", s.MissShare)
 
 	u := &r.Surge

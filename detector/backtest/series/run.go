@@ -36,6 +36,7 @@ func (s *sink) Notify(_ context.Context, alerts []detector.Alert) error {
 
 // Run judges a series minute by minute, by the detections of P95 alone, and returns what the
 // engine would have sent, firing and resolved, in order of time. Points may be in any order.
+// A series in which no minute could be judged is an error: no alert would look like health.
 func Run(ctx context.Context, cfg detector.Config, points []Point) ([]detector.Alert, error) {
 	if len(points) == 0 {
 		return nil, nil
@@ -56,7 +57,7 @@ func Run(ctx context.Context, cfg detector.Config, points []Point) ([]detector.A
 	if err != nil {
 		return nil, err
 	}
-	next := 0
+	next, judged := 0, false
 	for end := first.Add(time.Minute); ; end = end.Add(time.Minute) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -67,10 +68,18 @@ func Run(ctx context.Context, cfg detector.Config, points []Point) ([]detector.A
 		if end.Minute() == 0 {
 			st.Forget(end.Add(-cfg.BaselineWindow - 2*time.Hour))
 		}
-		if _, err := e.Evaluate(ctx, end.Add(cfg.EvalDelay)); err != nil {
+		round, err := e.Evaluate(ctx, end.Add(cfg.EvalDelay))
+		if err != nil {
 			return nil, fmt.Errorf("minute that ends at %s: %w", end.Format(time.RFC3339), err)
 		}
+		for _, v := range round.Verdicts {
+			judged = judged || v.Detection == detector.P95Surge && v.Level != detector.Insufficient && v.Level != detector.NoBaseline
+		}
 		if !end.Before(last) && next == len(points) {
+			if !judged {
+				return nil, fmt.Errorf("no minute of the series, with %d values from %s to %s, could be judged: a window needs %d values, and %d blocks of %s with values before the last %s to be compared with",
+					len(points), first.Format(time.RFC3339), last.Format(time.RFC3339), cfg.Surge.MinOperations, cfg.MinBlocks, cfg.BlockLength, cfg.LongWindow)
+			}
 			return out.got, nil
 		}
 	}

@@ -81,6 +81,8 @@ func TestSurgeIsFound(t *testing.T) {
 		require.True(t, a.FiredAt.After(change), "%s at %s", a.Detection, a.FiredAt)
 		require.Less(t, a.FiredAt.Sub(change), 10*time.Minute)
 	}
+	_, err = series.Run(context.Background(), detector.DefaultConfig(), points[:1])
+	require.ErrorContains(t, err, "no minute of the series, with 1 values", "no alert would look like health")
 	points = append(points, series.Point{At: start.Add(2 * 366 * 24 * time.Hour)})
 	_, err = series.Run(context.Background(), detector.DefaultConfig(), points)
 	require.ErrorContains(t, err, "is a timestamp wrong?")
