@@ -22,6 +22,8 @@ type Line struct {
 	// alert did; both are null if either never fired.
 	First504AlertAt *time.Time `json:"first_504_alert_at"`
 	LeadSeconds     *float64   `json:"lead_seconds"`
+	// Muted is why a firing alert is kept and not sent; empty if it is sent.
+	Muted string `json:"muted,omitempty"`
 }
 
 // First504 is when the 504 rule first fired in the transitions; zero if it did not.
@@ -37,7 +39,7 @@ func First504(transitions []detector.Alert) time.Time {
 
 // NewLine states a transition against the 504 rule's first alert, which may be zero.
 func NewLine(a detector.Alert, first504 time.Time) Line {
-	l := Line{Detection: a.Detection, State: a.State, Severity: a.Severity, Slice: a.Slice, At: a.At, StartedAt: a.StartsAt}
+	l := Line{Detection: a.Detection, State: a.State, Severity: a.Severity, Slice: a.Slice, At: a.At, StartedAt: a.StartsAt, Muted: a.Muted}
 	if !a.FiredAt.IsZero() {
 		at := a.FiredAt
 		l.FiredAt = &at
