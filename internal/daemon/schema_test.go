@@ -18,8 +18,6 @@ import (
 	"driftline/schema"
 )
 
-func TestMain(m *testing.M) { enginetest.Main(m) }
-
 func TestReadyzShowsATableThatWasDropped(t *testing.T) {
 	e := enginetest.Shared(t)
 	ctx, conn, db := context.Background(), e.Conn(t), e.Database(t)
