@@ -21,6 +21,7 @@ func JudgeDrift(w RequestWindow, b RequestBaseline, cfg DriftConfig) Verdict {
 	var expected float64
 	var skipped uint64
 	drifting := &stats.Hist{}
+	judged := map[string]bool{}
 	history := b.Blocks > 0
 	for _, name := range []string{"0", "1-3", "4-7", "8-14", "15+"} {
 		s := w.Strata[name]
@@ -40,6 +41,7 @@ func JudgeDrift(w RequestWindow, b RequestBaseline, cfg DriftConfig) Verdict {
 		if err != nil {
 			continue
 		}
+		judged[name] = true
 		n += s.Drift.N
 		k += uint64(math.Round(above * float64(s.Drift.N)))
 		expected += usual * float64(s.Drift.N)
@@ -85,14 +87,80 @@ func JudgeDrift(w RequestWindow, b RequestBaseline, cfg DriftConfig) Verdict {
 	if w.Known > 0 {
 		v.Text += fmt.Sprintf("; %.1f %% missed their deadline", 100*share(w.Missed, w.Known))
 	}
+	creep := creeping{}
+	if history && now.Estimate >= creepLeast && w.Drifting != nil {
+		creep = creepOf(w.Drifting(judged, limit), expected, float64(n), usualDecisions(b, judged))
+		v.number("drift_cusum", creep.sum)
+		if creep.alarm {
+			v.P = math.Min(v.P, math.Exp(-creep.sum))
+		}
+	}
 	switch {
 	case now.Lo > v.Threshold:
 		v.Strength = now.Lo / v.Threshold
 		return v.with(Breach, "stale_budget")
+	case creep.alarm:
+		v.Text += fmt.Sprintf("; the share has been raised for %d minutes", creep.minutes)
+		return v.with(Breach, "stale_budget_lasts")
 	case now.Estimate < cfg.ClearRise*reference:
 		return v.with(Quiet, "as_usual")
 	}
 	return v.with(Hold, "between")
+}
+
+// A minority that drifts moves the window's share late, where a window holds few requests. The
+// sequential test over the minutes of the long window looks for creepSought, or creepRise times
+// what is usual, and takes creepMargin times the upper bound of what is usual, at least
+// creepUsual, as nothing. It counts while the window itself has at least creepLeast.
+const (
+	creepUsual  = 0.005
+	creepSought = 0.05
+	creepLeast  = 0.02
+	creepMargin = 1.5
+	creepRise   = 4
+	// creepH lets a false alarm come once in e to that many requests or more (Lorden 1971).
+	creepH = 14
+)
+
+// creeping is what the sequential test says: its sum, and for how many minutes it has been
+// above nothing.
+type creeping struct {
+	sum     float64
+	minutes int
+	alarm   bool
+}
+
+// creepOf runs the test over minutes. The window's n decision points have an expected number
+// of drifts, from a history of that many decision points.
+func creepOf(minutes []Share, expected, n float64, history uint64) (c creeping) {
+	usual, err := stats.Wilson(min(uint64(math.Ceil(expected/n*float64(history))), history), history, 0.95)
+	if err != nil {
+		return c
+	}
+	test := stats.BernoulliCUSUM{P0: math.Max(creepUsual, creepMargin*usual.Hi), H: creepH}
+	if test.P1 = math.Max(creepSought, creepRise*test.P0); test.P1 >= 1 {
+		return c // a level at which nearly all drift anyway
+	}
+	for _, m := range minutes {
+		if over, err := test.Update(m.K, m.N); err == nil {
+			c.alarm = over
+		}
+		if c.minutes++; test.S == 0 {
+			c.minutes = 0
+		}
+	}
+	c.sum = test.S
+	return c
+}
+
+// usualDecisions is how many decision points the baseline's strata of these names hold.
+func usualDecisions(b RequestBaseline, names map[string]bool) (n uint64) {
+	for name := range names {
+		if s := b.Strata[name]; s != nil {
+			n += s.N
+		}
+	}
+	return n
 }
 
 // maxLonger is how much longer than in the baseline the tasks of a stratum may be on

@@ -182,7 +182,14 @@ type RequestWindow struct {
 	Minutes []Minute
 	// BudgetMS is the median declared budget in milliseconds, 0 when none is known.
 	BudgetMS float64
+	// Drifting gives, for each minute since the start of the long window that has decision
+	// points in the named strata, how many drift by more than that many milliseconds. It unpacks the
+	// minutes each time.
+	Drifting func(strata map[string]bool, ms float64) []Share
 }
+
+// Share is K of N, neither need be whole.
+type Share struct{ K, N float64 }
 
 func emptyMeasure() store.Measure { return store.Measure{Hist: &stats.Hist{}} }
 
@@ -253,7 +260,24 @@ func (c *cells) requestWindow(s Slice, from, to, long time.Time, budgetMS float6
 		w.Minutes = of.summaries(long.Unix(), to.Unix())
 	}
 	c.reqs.each(s, from, to, w.add)
+	w.Drifting = func(strata map[string]bool, ms float64) []Share { return c.drifting(s, long, to, strata, ms) }
 	return w
+}
+
+func (c *cells) drifting(s Slice, from, to time.Time, strata map[string]bool, ms float64) (out []Share) {
+	for at := from; at.Before(to); at = at.Add(time.Minute) {
+		var m Share
+		c.reqs.each(s, at, at.Add(time.Minute), func(r *store.RequestCell) {
+			if part, err := r.Drift.Hist.Above(ms); err == nil && strata[r.Steps] {
+				n := float64(r.Drift.N)
+				m.K, m.N = m.K+part*n, m.N+n
+			}
+		})
+		if m.N > 0 {
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 func (w *RequestWindow) add(c *store.RequestCell) {
