@@ -231,6 +231,59 @@ func TestTheHeaviestTraceGivesWay(t *testing.T) {
 	}
 }
 
+// With the processor's own times a trace is silent for longer than it is remembered before
+// it times out. It is remembered from then on, each late span prolongs that, and its end is
+// kept in sight.
+func TestATimedOutTraceIsRememberedFromItsRelease(t *testing.T) {
+	b := newToy(testSettings())
+	store := table{}
+	now := start
+	until := func(d time.Duration) {
+		for now.Before(at(d)) {
+			now = now.Add(500 * time.Millisecond)
+			store.take(b.Tick(now))
+		}
+	}
+	b.Add(span(1, 3, "chat", 2*time.Second, 3*time.Second), 0, 100, now)
+	until(10 * time.Minute)
+	require.EqualValues(t, 1, b.Stats().Releases[rows.ReleaseTimeout])
+	require.EqualValues(t, 1, b.Stats().Remembered)
+
+	until(14*time.Minute + 50*time.Second)
+	b.Add(span(1, 2, "chat", 0, time.Second), 1, 100, now) // an earlier try
+	until(14*time.Minute + 53*time.Second)
+	s := b.Stats()
+	require.EqualValues(t, 1, s.Late)
+	require.Zero(t, s.LateFragments)
+	require.Equal(t, 1, store.count(rows.TableOperations), "the late try joins the call, which moves to its id")
+	require.Equal(t, 2, store.count(rows.TableAttempts))
+
+	until(19*time.Minute + 40*time.Second)
+	require.EqualValues(t, 1, b.Stats().Traces, "the late span prolonged it")
+	until(20 * time.Minute)
+	require.Zero(t, b.Stats().Traces)
+	b.Add(span(1, 4, "chat", 5*time.Second, 6*time.Second), 2, 100, now)
+	require.EqualValues(t, 1, b.Stats().LateFragments)
+}
+
+// Traces that time out together do not stay beyond what may be remembered.
+func TestTimedOutTracesAreBounded(t *testing.T) {
+	set := testSettings()
+	set.MaxRemembered = 20
+	b := newToy(set)
+	for i := range 100 {
+		b.Add(span(i+1, 2, "chat", 0, time.Second), i, 100, start)
+	}
+	b.Tick(at(10 * time.Minute))
+	s := b.Stats()
+	require.EqualValues(t, 100, s.Releases[rows.ReleaseTimeout])
+	require.EqualValues(t, 20, s.Remembered)
+	require.EqualValues(t, 80, s.EvictedRemembered[BoundRemembered])
+	b.Tick(at(15 * time.Minute))
+	require.Zero(t, b.Stats().Traces)
+	require.Zero(t, b.Stats().Bytes)
+}
+
 // An evicted trace is still remembered while there is room: what comes later revises it.
 func TestEvictedTraceIsRevised(t *testing.T) {
 	set := testSettings()

@@ -68,11 +68,8 @@ func (e *entry[P]) nextDue(s *Settings) int64 {
 		if len(e.held) > 0 {
 			return after(e.lateAt, s.Linger)
 		}
-		from := e.last
-		if e.partial {
-			from = max(from, e.releasedAt) // what it lacks may come yet, however long it was waited for
-		}
-		return after(from, s.Remember)
+		// A trace that timed out was silent for longer than it is remembered.
+		return after(max(e.last, e.releasedAt), s.Remember)
 	}
 	switch {
 	case e.fragment:

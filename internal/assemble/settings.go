@@ -19,7 +19,8 @@ type Settings struct {
 	// AttemptWait is how long a failed last attempt is given for a next one, and how long
 	// an HTTP or RPC call waits for a GenAI span of its trace.
 	AttemptWait time.Duration
-	// Remember is how long a released trace's spans are kept for late ones.
+	// Remember is how long, from its release or its last late span, a released trace's spans
+	// are kept for late ones.
 	Remember time.Duration
 
 	// MaxTraces bounds open traces and MaxRemembered those released and remembered.

@@ -26,7 +26,7 @@ func (a *analysis) findTries(o *op) {
 		last.borrowStatus(&a.nodes[inner[len(inner)-1]])
 	}
 	if len(o.top) < 2 {
-		if tries, marked := eventTries(last); len(tries) > 1 {
+		if tries, marked := eventTries(last); marked > 1 {
 			o.marked = marked
 			o.tries, o.top, o.source = tries, nil, rows.SourceEvent
 			for i := range tries {
@@ -142,8 +142,8 @@ func (a *analysis) boundTries(o *op) {
 	if last := &a.nodes[o.lastMember()]; last.failed() {
 		for level := o.top; len(level) > 0; {
 			t := &o.tries[level[len(level)-1]]
-			if t.errClass == "" {
-				t.errClass = last.errClass
+			if t.errClass == "" || t.errClass == rows.ClassCancelled && last.errClass == rows.ClassTimeout {
+				t.errClass = last.errClass // a timeout cancels, and the call knows why
 			}
 			level = t.kids
 		}

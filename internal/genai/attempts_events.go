@@ -31,12 +31,30 @@ func eventTries(n *node) ([]try, uint32) {
 		}
 	}
 	if len(retries) > 0 {
-		return retryTries(n, retries), uint32(len(retries)) + 1
+		return retryTries(n, retries)
 	}
 	if len(marks) > 1 {
-		return markTries(n, marks), uint32(len(marks))
+		return markTries(n, marks)
 	}
 	return nil, 0
+}
+
+// allowedByEvents is how many retries the span's retry events say are allowed.
+func allowedByEvents(n *node) (uint32, bool) {
+	for i := range n.Events {
+		if says, _ := n.set.eventSays(n.Events[i].Name); says != chunkRetry && says != chunkAttempt {
+			continue
+		}
+		var f facts
+		f.read(n.set, n.Events[i].Attrs, nil)
+		if v, ok := f.num(slotMaxRetries); ok && v < 1<<31 {
+			return uint32(v), true
+		}
+		if v, ok := f.num(slotMaxAttempts); ok && v >= 1 && v < 1<<31 {
+			return uint32(v - 1), true
+		}
+	}
+	return 0, false
 }
 
 func byTime(list []*Event) []*Event {
@@ -52,25 +70,83 @@ func byTime(list []*Event) []*Event {
 	return list
 }
 
-func retryTries(n *node, events []*Event) []try {
+// manyEvents is how many events OpenTelemetry's SDKs keep of a span unless told otherwise:
+// of a span with as many, some may be missing.
+const manyEvents = 128
+
+func retryTries(n *node, events []*Event) ([]try, uint32) {
+	events = slices.CompactFunc(byTime(events), func(x, y *Event) bool {
+		return x.Time == y.Time && x.Name == y.Name && compareAttrs(x.Attrs, y.Attrs) == 0
+	})
+	said := make([]facts, len(events))
+	for i, e := range events {
+		said[i].read(n.set, e.Attrs, nil)
+	}
+	total := uint32(len(events)) + 1
+	first, count := numbering(n, said)
+	total = max(total, count+1)
+	ended := n.exhausted(events[len(events)-1], &said[len(said)-1])
+	if ended {
+		total--
+	}
 	var out []try
 	at := n.start
-	for i, e := range byTime(events) {
-		var f facts
-		f.read(n.set, e.Attrs, nil)
-		if len(events)-i < maxEventTries {
-			out = append(out, try{node: -1, parent: -1, start: at, end: max(e.Time, at), errClass: eventClass(&f), layer: rows.LayerSDK, source: rows.SourceEvent})
+	for i, e := range events {
+		// The beginning of the first try that was seen is not known where others came before it.
+		if len(events)-i < maxEventTries && (i > 0 || first <= 1) {
+			out = append(out, try{node: -1, parent: -1, start: at, end: max(e.Time, at), errClass: eventClass(&said[i]), layer: rows.LayerSDK, source: rows.SourceEvent})
 		}
-		wait, _ := f.positive(slotBackoff)
+		wait, _ := said[i].positive(slotBackoff)
 		at = min(max(at, e.Time)+wait, n.end)
 	}
-	return append(out, try{node: -1, parent: -1, start: at, end: n.end, layer: rows.LayerSDK, source: rows.SourceEvent})
+	if ended {
+		return out, total
+	}
+	return append(out, try{node: -1, parent: -1, start: at, end: n.end, layer: rows.LayerSDK, source: rows.SourceEvent}), total
 }
 
-func markTries(n *node, events []*Event) []try {
+// numbering is the number of the first failed try from 1, and how many failed, as the
+// events' own numbers have it; 0 where these do not rise, and so say nothing. Some count from 0, and
+// some give the number of the try that follows, from 2.
+func numbering(n *node, said []facts) (first, count uint32) {
+	before := int64(-1)
+	from := int64(1)
+	for i := range said {
+		v, ok := said[i].num(slotAttempt)
+		if !ok || v <= before || v >= maxAttempts {
+			return 0, 0
+		}
+		if i == 0 && (v == 0 || v == 2 && len(n.Events) < manyEvents) {
+			from = v
+		}
+		if i == 0 {
+			first = uint32(v - from + 1)
+		}
+		before = v
+	}
+	return first, uint32(before - from + 1)
+}
+
+// exhausted says whether the try whose failure e tells of was the call's last: the span
+// failed too, and ended there and then, or while it would still have waited, or e says that
+// this was all it was allowed.
+func (n *node) exhausted(e *Event, said *facts) bool {
+	if !n.failed() {
+		return false
+	}
+	allowed, ok := said.num(slotMaxAttempts)
+	if number, known := said.num(slotAttempt); ok && known && number > 0 && number >= allowed {
+		return true
+	}
+	wait, _ := said.positive(slotBackoff)
+	return min(e.Time+wait, maxTime) >= n.end-ms
+}
+
+func markTries(n *node, events []*Event) ([]try, uint32) {
 	events = byTime(events)
 	first, last := events[0].Time, events[len(events)-1].Time
 	atEnds := n.end-last < first-n.start
+	total, rising := uint32(len(events)), int64(0)
 	var out []try
 	from := n.start
 	for i, e := range events {
@@ -83,6 +159,11 @@ func markTries(n *node, events []*Event) []try {
 		}
 		var f facts
 		f.read(n.set, e.Attrs, nil)
+		if v, ok := f.num(slotAttempt); ok && v > rising && v < maxAttempts {
+			rising = v
+		} else {
+			rising = maxAttempts // not numbered by order
+		}
 		class := eventClass(&f)
 		if i == len(events)-1 {
 			class = ""
@@ -92,7 +173,10 @@ func markTries(n *node, events []*Event) []try {
 		}
 		from = max(to, from)
 	}
-	return out
+	if rising < maxAttempts {
+		total = max(total, uint32(rising)) // marks of earlier tries were lost
+	}
+	return out, total
 }
 
 // eventClass is why the try that an event marks failed; it did fail, since another one

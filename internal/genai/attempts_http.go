@@ -37,6 +37,9 @@ func (a *analysis) httpTries(found []int32, caller *node, tool bool) []int32 {
 		if same && n.unanswered(last) && (last.status != 0 || caller.failed() || counted) {
 			n.errClass = rows.ClassTimeout
 		}
+		if same && !tool && n.gaveUp() {
+			n.errClass = rows.ClassTimeout // nobody cancels a call that then goes on
+		}
 		switch {
 		case same && n.succeeded():
 			answered = true
@@ -45,7 +48,7 @@ func (a *analysis) httpTries(found []int32, caller *node, tool bool) []int32 {
 			continue
 		case !same && a.servesAnother(found[k+1:], n):
 			continue
-		case n.failed() && retryable(n.errClass), n.failed() && same && counted, counted && same && n.status == 0:
+		case n.failed() && retryable(n.errClass), n.failed() && same && (counted || !tool), counted && same && n.status == 0:
 			out = append(out, found[k])
 			from = n.start
 		}
@@ -205,6 +208,12 @@ func fetchesToken(p place) bool {
 func (n *node) unanswered(next *node) bool {
 	return n.class == classHTTPClient && n.f.has(slotHTTPMethod) && n.status == 0 && n.errClass == "" &&
 		n.Status == StatusUnset && n.end <= next.start+chainSlack
+}
+
+// gaveUp says whether an HTTP request was cancelled before it was answered. Clients whose
+// timeout aborts a request say no more of it.
+func (n *node) gaveUp() bool {
+	return n.class == classHTTPClient && n.status == 0 && n.errClass == rows.ClassCancelled
 }
 
 // place is where an HTTP request went, without its query.

@@ -68,6 +68,9 @@ func (a *analysis) fillAttempts(o *op, r *rows.Operation, sources []*node) {
 	if v, ok := sources[0].f.num(slotMaxAttempts); ok && v >= 1 && v < 1<<31 && r.MaxRetries == nil {
 		r.MaxRetries = a.cnt(uint32(v - 1))
 	}
+	if v, ok := allowedByEvents(&a.nodes[o.lastMember()]); ok && r.MaxRetries == nil {
+		r.MaxRetries = a.cnt(v)
+	}
 	from := o.tok.from
 	if t := o.lastTry(); t != nil {
 		r.TimeoutNS = a.timeoutOf(t, o)

@@ -67,6 +67,7 @@ const (
 	slotReadTimeout // silence that a client bears
 	slotSentTimeout // what a caller says it will wait
 	slotCallID
+	slotRPCStatus
 	numSlots
 )
 

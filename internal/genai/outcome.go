@@ -1,6 +1,7 @@
 package genai
 
 import (
+	"strconv"
 	"strings"
 )
 
@@ -8,6 +9,9 @@ import (
 func (n *node) readError() {
 	if s, ok := n.f.num(slotHTTPStatus); ok && s >= 100 && s < 1000 {
 		n.status = int(s)
+	}
+	if n.status == 0 && n.f.has(slotRPCStatus) {
+		n.status = rpcStatus(n.f.str(slotRPCStatus))
 	}
 	text := n.f.str(slotErrorType)
 	failed := n.Status == StatusError
@@ -34,6 +38,36 @@ func (n *node) readError() {
 		}
 	}
 	n.errClass = ErrorClass(status, clip(text, maxErrorText), failed)
+}
+
+// rpcStatuses are the statuses of gRPC by number, and the HTTP status that google.rpc.Code
+// documents for each.
+var rpcStatuses = [...]struct {
+	name string
+	http int
+}{
+	{"OK", 200}, {"CANCELLED", 499}, {"UNKNOWN", 500}, {"INVALID_ARGUMENT", 400}, {"DEADLINE_EXCEEDED", 504}, {"NOT_FOUND", 404},
+	{"ALREADY_EXISTS", 409}, {"PERMISSION_DENIED", 403}, {"RESOURCE_EXHAUSTED", 429}, {"FAILED_PRECONDITION", 400}, {"ABORTED", 409},
+	{"OUT_OF_RANGE", 400}, {"UNIMPLEMENTED", 501}, {"INTERNAL", 500}, {"UNAVAILABLE", 503}, {"DATA_LOSS", 500}, {"UNAUTHENTICATED", 401},
+}
+
+// rpcStatus is the HTTP status that stands for a status of gRPC or Connect, 0 for none.
+func rpcStatus(s string) int {
+	if n, err := strconv.Atoi(s); err == nil {
+		if n >= 0 && n < len(rpcStatuses) {
+			return rpcStatuses[n].http
+		}
+		return 0
+	}
+	if strings.EqualFold(s, "canceled") {
+		s = "CANCELLED" // as Connect spells it
+	}
+	for i := range rpcStatuses {
+		if strings.EqualFold(s, rpcStatuses[i].name) {
+			return rpcStatuses[i].http
+		}
+	}
+	return 0
 }
 
 // maxErrorText is how much of an error's text is searched for what names its class.

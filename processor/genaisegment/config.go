@@ -24,7 +24,8 @@ type Config struct {
 	// AttemptWait is how long a failed attempt is given for a next one before its
 	// operation counts as finished.
 	AttemptWait time.Duration `mapstructure:"attempt_wait"`
-	// Remember is how long a released trace can still be revised by late spans.
+	// Remember is how long, from its release or its last late span, a trace can still be
+	// revised by late spans.
 	Remember time.Duration `mapstructure:"remember"`
 
 	// MaxTraces bounds open traces, MaxRememberedTraces those released and remembered.

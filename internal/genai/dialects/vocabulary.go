@@ -80,6 +80,7 @@ var Meanings = []Meaning{
 	{"read_timeout", Duration, "how long a client waits for the next byte"},
 	{"sent_timeout", Duration, "how long a caller waits for the whole answer, as it sends along"},
 	{"call_id", Word, "an id that all tries of one call share, and no other call"},
+	{"rpc_status", Word, "the status of gRPC or Connect, as a number or a name"},
 }
 
 // Unit is a unit of durations or instants.
