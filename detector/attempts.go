@@ -4,6 +4,7 @@ import (
 	"sort"
 	"time"
 
+	"driftline/detector/stats"
 	"driftline/detector/store"
 	"driftline/internal/rows"
 )
@@ -46,17 +47,23 @@ type AttemptBaseline struct {
 	Failed, Cut uint64
 }
 
-// attemptWindow is the tries of the slice's calls in [from, to), streamed or not; nil for none.
-func (c *cells) attemptWindow(s Slice, from, to time.Time) *AttemptWindow {
+// attemptsIn puts the tries of the slice's calls in [from, to), streamed or not, into w and
+// says whether there are any.
+func (c *cells) attemptsIn(w *AttemptWindow, s Slice, from, to time.Time) (any bool) {
 	s.Stream = ""
-	var w *AttemptWindow
-	c.atts.each(s, from, to, func(a *store.AttemptCell) {
-		if w == nil {
-			w = &AttemptWindow{Cut: emptyMeasure(), Endpoints: map[string]EndpointTries{}}
-		}
+	cut, endpoints := w.Cut.Hist, w.Endpoints
+	if cut == nil {
+		cut, endpoints = &stats.Hist{}, map[string]EndpointTries{}
+	}
+	clear(endpoints)
+	*w = AttemptWindow{Cut: store.Measure{Hist: cut}, Endpoints: endpoints}
+	c.atts.each(s, from, to, allParts, func(a *store.AttemptCell) {
+		any = true
 		w.add(a)
+		c.sums.cut.Add(a.Cut.Hist)
 	})
-	return w
+	c.sums.cut.Take(cut)
+	return any
 }
 
 func (w *AttemptWindow) add(c *store.AttemptCell) {
@@ -66,7 +73,7 @@ func (w *AttemptWindow) add(c *store.AttemptCell) {
 	w.Failed += c.Failed
 	w.Timeouts += c.Timeouts
 	w.Overloads += c.Overloads
-	w.Cut.Add(c.Cut)
+	count(&w.Cut, c.Cut)
 	w.CutAtCap += c.CutAtCap
 	e := w.Endpoints[c.Endpoint]
 	e.N, e.Failed = e.N+c.N, e.Failed+c.Failed
@@ -81,7 +88,7 @@ func (l *layerCounts) add(layer string, n uint64) {
 	}
 }
 
-func attemptBlockFields(k *AttemptBaseline, f coder) {
+func attemptBlockFields(k *AttemptBaseline, f *coder) {
 	f.u(&k.N, &k.Leaf, &k.Failed, &k.Cut)
 	for i := range k.Extra {
 		f.u(&k.Extra[i])
@@ -106,7 +113,7 @@ func (b *Baselines) LoadAttempts(all []store.AttemptBlock) {
 // attempts is the baseline of the tries of a slice's calls, streamed or not.
 func (b *Baselines) attempts(s Slice) (out AttemptBaseline) {
 	s.Stream = ""
-	b.atts.each(s, func(at int64, k *AttemptBaseline) {
+	b.atts.each(s, allParts, func(at int64, k *AttemptBaseline) {
 		if !b.clean(s, at) {
 			return
 		}

@@ -295,7 +295,7 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 	var atThisTime, ttftAtThisTime []float64
 	until := b.newest().Add(b.cfg.BlockLength - b.cfg.BaselineWindow + sameTime).Unix()
 	withWork := 0
-	b.ops.each(s, func(at int64, k *opBlock) {
+	b.ops.each(s, allParts, func(at int64, k *opBlock) {
 		if !b.clean(s, at) {
 			return
 		}
@@ -396,7 +396,7 @@ func (b *Baselines) Request(s Slice) RequestBaseline {
 	}
 	out := RequestBaseline{Strata: map[string]*StratumBaseline{}}
 	var rates []float64
-	b.reqs.each(s, func(at int64, k *reqBlock) {
+	b.reqs.each(s, allParts, func(at int64, k *reqBlock) {
 		if !b.clean(s, at) {
 			return
 		}

@@ -11,8 +11,11 @@ import (
 // blocks keeps one kind of block by slice, packed one after the other: a day has 144 of them,
 // and a pointer to each would cost as much as what it says.
 type blocks[B any] struct {
-	fields  func(*B, coder)
+	fields  func(*B, *coder)
 	bySlice map[Slice]packedBlocks
+	// block and coder are used again and again.
+	block B
+	coder coder
 }
 
 // packedBlocks are blocks in the order of time, each with its start in seconds and its length.
@@ -33,14 +36,14 @@ func (p packedBlocks) with(at int64, data []byte) packedBlocks {
 	return append(binary.AppendUvarint(binary.AppendVarint(p, at), uint64(len(data))), data...)
 }
 
-func newBlocks[B any](fields func(*B, coder)) blocks[B] {
+func newBlocks[B any](fields func(*B, *coder)) blocks[B] {
 	return blocks[B]{fields: fields, bySlice: map[Slice]packedBlocks{}}
 }
 
 // put takes a block, in place of the one that started then.
 func (b *blocks[B]) put(s Slice, at int64, block *B) {
-	p := packer{}
-	b.fields(block, &p)
+	b.coder = coder{packing: true, out: b.coder.out[:0]}
+	b.fields(block, &b.coder)
 	all := b.bySlice[s]
 	var before, after packedBlocks
 	for rest := all; len(rest) > 0; {
@@ -56,7 +59,7 @@ func (b *blocks[B]) put(s Slice, at int64, block *B) {
 	if before == nil {
 		before = all[:0:0]
 	}
-	b.bySlice[s] = append(before.with(at, p.out), after...)
+	b.bySlice[s] = append(before.with(at, b.coder.out), after...)
 }
 
 // drop forgets the blocks that started then.
@@ -76,14 +79,14 @@ func (b *blocks[B]) drop(starts map[int64]bool) {
 	}
 }
 
-// each unpacks a slice's blocks in order, one after the other into the same block, which f
-// must not keep.
-func (b *blocks[B]) each(s Slice, f func(at int64, block *B)) {
-	var block B
+// each unpacks a slice's blocks in order, with the parts needed, one after the other into the
+// same block, which f must not keep. f must not ask for blocks itself.
+func (b *blocks[B]) each(s Slice, need parts, f func(at int64, block *B)) {
 	for rest := b.bySlice[s]; len(rest) > 0; {
 		at, data, next := rest.next()
-		b.fields(&block, &unpacker{data})
-		f(at, &block)
+		b.coder.packing, b.coder.in, b.coder.need = false, data, need
+		b.fields(&b.block, &b.coder)
+		f(at, &b.block)
 		rest = next
 	}
 }
@@ -157,13 +160,13 @@ func opBlockOf(minutes []store.OperationMinute) *opBlock {
 	return k
 }
 
-func opBlockFields(k *opBlock, f coder) {
+func opBlockFields(k *opBlock, f *coder) {
 	f.u(&k.n, &k.known, &k.retried, &k.leaf, &k.first, &k.exhausted, &k.cut, &k.deadline, &k.missed, &k.tokens.Operations, &k.tokens.Input, &k.tokens.Output, &k.tokens.Cached, &k.windows)
 	f.b(&k.ok, &k.sdOK, &k.ttft.ok, &k.perToken.ok)
 	f.f(&k.p50, &k.p95, &k.tail, &k.sd, &k.raw, &k.sampling, &k.corrected, &k.ttft.p50, &k.ttft.p95, &k.perToken.p50, &k.perToken.p95, &k.callP95)
 	f.fs(&k.logs)
 	f.fs(&k.callLogs)
-	f.h(&k.thin)
+	f.h(allParts, &k.thin)
 }
 
 // stepNames are the strata of requests, by how many model calls they have.
@@ -196,7 +199,7 @@ func reqBlockOf(minutes []store.RequestMinute) *reqBlock {
 	return k
 }
 
-func reqBlockFields(k *reqBlock, f coder) {
+func reqBlockFields(k *reqBlock, f *coder) {
 	f.u(&k.n, &k.operations, &k.attempts, &k.unknown, &k.deadline, &k.missed)
 	for i := range k.strata {
 		s := &k.strata[i]
@@ -204,6 +207,6 @@ func reqBlockFields(k *reqBlock, f coder) {
 		if s.Drift == nil {
 			s.Drift = &stats.Hist{}
 		}
-		f.h(s.Drift)
+		f.h(allParts, s.Drift)
 	}
 }

@@ -22,10 +22,13 @@ type cells struct {
 	atts recent[store.AttemptCell]
 	// rows counts the cells read since it was last set to 0.
 	rows uint64
+	// sums are used again and again.
+	sums *windowSums
 }
 
 func newCells() cells {
 	return cells{
+		sums: &windowSums{},
 		ops: recent[store.OperationCell]{
 			slice:  func(c *store.OperationCell) Slice { return c.Slice },
 			minute: func(c *store.OperationCell) time.Time { return c.Minute },

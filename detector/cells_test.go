@@ -64,8 +64,8 @@ func TestCellsAreReadOnce(t *testing.T) {
 				want = append(want, n)
 			}
 		}
-		c.ops.each(Slice{}, at(from), at(to), func(o *store.OperationCell) { got = append(got, o.N) })
-		c.reqs.each(Slice{}, at(from), at(to), func(r *store.RequestCell) { requests = append(requests, r.N) })
+		c.ops.each(Slice{}, at(from), at(to), allParts, func(o *store.OperationCell) { got = append(got, o.N) })
+		c.reqs.each(Slice{}, at(from), at(to), allParts, func(r *store.RequestCell) { requests = append(requests, r.N) })
 		require.Equal(t, want, got)
 		require.Len(t, requests, to-from)
 		var asked [][2]int

@@ -9,7 +9,9 @@ type operationDetection struct {
 	examples store.ExampleOrder
 	// models says that it is judged for calls of models alone.
 	models bool
-	judge  func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict
+	// needs is what it decides by. A breach is judged again with all there is.
+	needs needs
+	judge func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict
 }
 
 // requestDetection is a detection judged per agent, over its requests.
@@ -32,31 +34,31 @@ type workDetection struct {
 // Each is judged on the short window, or on the long one where that has too few samples.
 var (
 	operationDetections = []operationDetection{
-		{RetryBimodality, store.ByHidden, false, func(w *OperationWindow, b OperationBaseline, r *Rules, _ *Config) Verdict {
+		{RetryBimodality, store.ByHidden, false, groupTimes, func(w *OperationWindow, b OperationBaseline, r *Rules, _ *Config) Verdict {
 			return JudgeRetry(*w, b, r.Retry)
 		}},
-		{P95Spread, store.ByUserTime, false, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
+		{P95Spread, store.ByUserTime, false, ownTimes, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
 			return JudgeSpread(*w, b, r.Spread, cfg.MinBlocks)
 		}},
-		{P95Surge, store.ByUserTime, false, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
+		{P95Surge, store.ByUserTime, false, ownTimes | callTimes, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
 			return JudgeSurge(*w, b, r.Surge, cfg.MinBlocks)
 		}},
-		{GenerationSlowdown, store.ByUserTime, true, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
+		{GenerationSlowdown, store.ByUserTime, true, tokenTimes | ttftTimes, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
 			return JudgeGeneration(*w, b, r.Generation, cfg.MinBlocks)
 		}},
-		{TTFTShift, store.ByUserTime, true, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
+		{TTFTShift, store.ByUserTime, true, ttftTimes, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
 			return JudgeTTFT(*w, b, r.TTFT, cfg.MinBlocks)
 		}},
-		{RetryAmplification, store.ByHidden, false, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
+		{RetryAmplification, store.ByHidden, false, tryCounts, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
 			return JudgeAmplification(*w, b, r.Amplification, cfg.MinBlocks)
 		}},
-		{FirstTimeout, store.ByUserTime, false, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
+		{FirstTimeout, store.ByUserTime, false, tryCounts, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
 			return JudgeFirstTimeout(*w, b, r.FirstTimeout, cfg.MinBlocks)
 		}},
-		{RetryExhaustion, store.ByHidden, false, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
+		{RetryExhaustion, store.ByHidden, false, tryCounts, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
 			return JudgeExhaustion(*w, b, r.Exhaustion, cfg.MinBlocks)
 		}},
-		{CapPileup, store.ByUserTime, false, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
+		{CapPileup, store.ByUserTime, false, groupTimes | tryCounts, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
 			return JudgePileUp(*w, b, r.PileUp, cfg.MinBlocks)
 		}},
 	}

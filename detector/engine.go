@@ -72,6 +72,9 @@ type Engine struct {
 	baselines *Baselines
 	cells     cells
 	works     *works
+	// near and far are the windows of the slice that is judged, verdicts is how many a round has.
+	near, far operationRoom
+	verdicts  int
 	// lag is the ingest lag last measured.
 	lag time.Duration
 	// took is how long each detection has judged in this round.

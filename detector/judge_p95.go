@@ -16,7 +16,7 @@ type ratioTo struct {
 // levelRatio compares a quantile of a window with the baseline's, with the interval that
 // the window's size allows. The baseline, a median of many blocks, is taken as known.
 func levelRatio(h *stats.Hist, q, base float64) ratioTo {
-	c, err := stats.QuantileCI(h.Points(), q, 0.95)
+	c, err := stats.HistQuantileCI(h, q, 0.95)
 	if err != nil || base <= 0 {
 		return ratioTo{}
 	}

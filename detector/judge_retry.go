@@ -75,10 +75,9 @@ func agentReported(lo, hi *RetryGroup) bool {
 //     prove it, and the alert says so.
 func JudgeRetry(w OperationWindow, b OperationBaseline, cfg RetryConfig) Verdict {
 	v := Verdict{Detection: RetryBimodality, Slice: w.Slice, From: w.From, To: w.To, P: 1, Unit: "1", Severity: Warning}
-	zero, one, more := pool(w.ByRetries["0"]), pool(w.ByRetries["1"]), pool(w.ByRetries["2+"])
-	known, retried := zero.N+one.N+more.N, one.N+more.N
+	zero, one, more := w.ByRetries["0"], w.ByRetries["1"], w.ByRetries["2+"]
+	known, retried := tally(zero, one, more).N, tally(one, more).N
 	v.Samples = known
-	v.Evidence.Groups = groupsOf(w.ByRetries)
 	if known < cfg.MinOperations {
 		return v.with(Insufficient, "few_known_attempts")
 	}
@@ -86,6 +85,7 @@ func JudgeRetry(w OperationWindow, b OperationBaseline, cfg RetryConfig) Verdict
 	if err != nil {
 		return v.with(Insufficient, "few_known_attempts")
 	}
+	v.Evidence.Groups = groupsOf(w.ByRetries)
 	v.Value, v.Baseline, v.Threshold, v.P = r.now.Estimate, r.reference, cfg.FireRise*r.reference, r.p
 	v.number("retry_share", r.now.Estimate)
 	v.number("retry_share_lo", r.now.Lo)

@@ -80,11 +80,11 @@ func (e *Engine) judge(ctx context.Context, w time.Time) ([]Verdict, error) {
 	}
 	near := w.Add(-e.cfg.ShortWindow)
 	c := &e.cells
-	var out []Verdict
+	out := make([]Verdict, 0, e.verdicts)
 	opSlices := e.bound(ctx, settled(c.ops.slicesWithin(from, w)), func(s Slice) uint64 { return c.ops.bySlice[s].n(from.Unix(), w.Unix()) })
 	for _, s := range opSlices {
-		long := sync.OnceValue(func() *OperationWindow { return c.operationWindow(s, from, w, from) })
-		out = append(out, e.judgeOperation(c.operationWindow(s, near, w, from), long)...)
+		c.open(&e.near, s, near, w, from, allNeeds)
+		out = e.judgeOperation(out, s, from, w)
 	}
 	nameTTFTCauses(out)
 	namePileUps(out, func(s Slice, from, to time.Time) *OperationWindow { return c.operationWindow(s, from, to, from) })
@@ -105,20 +105,43 @@ func (e *Engine) judge(ctx context.Context, w time.Time) ([]Verdict, error) {
 		}
 	}
 	out = append(out, judgeSilence(e.baselines.services(), c.services(w.Add(-e.cfg.NoDataGrace), w), w, e.cfg)...)
+	e.verdicts = len(out) + len(out)/16
 	return falseDiscoveries(out, e.cfg.FDR, e.cfg.MaxP), nil
 }
 
-func (e *Engine) judgeOperation(short *OperationWindow, long func() *OperationWindow) []Verdict {
-	b := e.baselines.Operation(short.Slice).at(e.seasons.factor(short.Slice, short.To))
-	rules := e.cfg.For(short.Slice)
-	model := modelKind(short.Kind)
-	out := make([]Verdict, 0, len(operationDetections))
+// judgeOperation judges the slice whose short window is in e.near, and appends to out.
+func (e *Engine) judgeOperation(out []Verdict, s Slice, from, to time.Time) []Verdict {
+	b := e.baselines.Operation(s).at(e.seasons.factor(s, to))
+	rules := e.cfg.For(s)
+	model := modelKind(s.Kind)
+	opened := false
 	for i := range operationDetections {
-		if d := &operationDetections[i]; model || !d.models {
-			started := time.Now()
-			out = append(out, enough(func(w *OperationWindow) Verdict { return d.judge(w, b, rules, &e.cfg) }, short, long))
-			e.took[d.name] += time.Since(started)
+		d := &operationDetections[i]
+		if d.models && !model {
+			continue
 		}
+		started := time.Now()
+		judge := func(x *operationRoom) Verdict {
+			e.cells.fill(x, d.needs)
+			v := d.judge(&x.w, b, rules, &e.cfg)
+			if v.Level == Breach {
+				e.cells.fill(x, allNeeds) // for its evidence
+				v = d.judge(&x.w, b, rules, &e.cfg)
+			}
+			return v
+		}
+		v := judge(&e.near)
+		if v.Level == Insufficient {
+			if !opened {
+				e.cells.open(&e.far, s, from, to, from, onlyCounts)
+				opened = true
+			}
+			if far := judge(&e.far); far.Level != Insufficient {
+				v = far
+			}
+		}
+		out = append(out, v)
+		e.took[d.name] += time.Since(started)
 	}
 	return out
 }

@@ -10,197 +10,212 @@ import (
 	"driftline/internal/rows"
 )
 
-// A slice's recent cells are kept packed: counts are small and most buckets hold one or two
-// values, so a bucket takes two bytes instead of ten, and a cell one allocation instead of
-// twenty. The same list of fields packs and unpacks, so that the two cannot differ.
+// A slice's recent cells are kept packed: counts are small, so that a field takes a byte or two
+// instead of eight, and a cell one allocation instead of twenty. The same list of fields packs and unpacks, so that the two cannot differ.
 
-// coder visits the fields of a cell.
-type coder interface {
-	u(fields ...*uint64)
-	i(fields ...*int64)
-	s(field *string)
-	m(fields ...*store.Measure)
-	f(fields ...*float32)
-	fs(field *[]float32)
-	b(fields ...*bool)
-	h(field *stats.Hist)
+// parts are histograms of a cell that can be left out when it is unpacked: most of what a cell
+// holds is in them, and few detections look at all.
+type parts uint8
+
+const (
+	userPart parts = 1 << iota
+	agentPart
+	inferencePart
+	ttftPart
+	perTokenPart
+	hiddenPart
+	driftPart
+	leftPart
+
+	noParts  parts = 0
+	allParts parts = 0xff
+)
+
+// coder packs fields, or unpacks them into where they were. It is one type and not two, so
+// that the lists of fields stay off the heap.
+type coder struct {
+	packing bool
+	// out is what was packed, in what is to be unpacked.
+	out, in []byte
+	// need are the parts to unpack; the rest is left empty.
+	need parts
+	// words are strings seen before, which are then not copied again; nil keeps none.
+	words map[string]string
 }
 
-// packer appends fields to out.
-type packer struct{ out []byte }
+// packer begins to pack.
+func packer() coder { return coder{packing: true} }
 
-func (p *packer) u(fields ...*uint64) {
+// unpacker unpacks all parts.
+func unpacker(in []byte) coder { return coder{in: in, need: allParts} }
+
+func (c *coder) uvarint() uint64 {
+	if v := c.in[0]; v < 0x80 {
+		c.in = c.in[1:]
+		return uint64(v)
+	}
+	v, n := binary.Uvarint(c.in)
+	c.in = c.in[n:]
+	return v
+}
+
+func (c *coder) varint() int64 {
+	v := c.uvarint()
+	return int64(v>>1) ^ -int64(v&1)
+}
+
+// u codes counts.
+func (c *coder) u(fields ...*uint64) {
 	for _, f := range fields {
-		p.out = binary.AppendUvarint(p.out, *f)
-	}
-}
-
-func (p *packer) i(fields ...*int64) {
-	for _, f := range fields {
-		p.out = binary.AppendVarint(p.out, *f)
-	}
-}
-
-func (p *packer) s(field *string) {
-	p.out = binary.AppendUvarint(p.out, uint64(len(*field)))
-	p.out = append(p.out, *field...)
-}
-
-func (p *packer) m(fields ...*store.Measure) {
-	for _, f := range fields {
-		p.out = binary.AppendUvarint(p.out, f.N)
-		p.out = binary.AppendVarint(p.out, f.SumNS)
-		p.h(f.Hist)
-	}
-}
-
-func (p *packer) h(h *stats.Hist) {
-	if h == nil {
-		p.out = append(p.out, 0)
-		return
-	}
-	p.out = binary.AppendUvarint(p.out, uint64(len(h.Index)))
-	last := int64(0)
-	for i, ix := range h.Index {
-		p.out = binary.AppendVarint(p.out, int64(ix)-last)
-		p.out = binary.AppendUvarint(p.out, h.Count[i])
-		last = int64(ix)
-	}
-}
-
-// f packs a float of 0 or more in three bytes, to within 2^-16 of itself: a histogram's buckets
-// are 600 times as wide.
-func (p *packer) f(fields ...*float32) {
-	for _, f := range fields {
-		v := min(math.Float32bits(*f), math.Float32bits(math.MaxFloat32)-0x80) + 0x80
-		p.out = append(p.out, byte(v>>8), byte(v>>16), byte(v>>24))
-	}
-}
-
-func (p *packer) fs(field *[]float32) {
-	p.out = binary.AppendUvarint(p.out, uint64(len(*field)))
-	for i := range *field {
-		p.f(&(*field)[i])
-	}
-}
-
-func (p *packer) b(fields ...*bool) {
-	var set byte
-	for i, f := range fields {
-		if *f {
-			set |= 1 << i
+		if c.packing {
+			c.out = binary.AppendUvarint(c.out, *f)
+		} else {
+			*f = c.uvarint()
 		}
 	}
-	p.out = append(p.out, set)
 }
 
-// unpacker takes fields off in. Histograms are put where the field's own is, if it has one,
-// so that one cell can be filled many times.
-type unpacker struct{ in []byte }
-
-func (u *unpacker) uvarint() uint64 {
-	v, n := binary.Uvarint(u.in)
-	u.in = u.in[n:]
-	return v
-}
-
-func (u *unpacker) varint() int64 {
-	v, n := binary.Varint(u.in)
-	u.in = u.in[n:]
-	return v
-}
-
-func (u *unpacker) u(fields ...*uint64) {
+// i codes sums that may be below 0.
+func (c *coder) i(fields ...*int64) {
 	for _, f := range fields {
-		*f = u.uvarint()
+		if c.packing {
+			c.out = binary.AppendVarint(c.out, *f)
+		} else {
+			*f = c.varint()
+		}
 	}
 }
 
-func (u *unpacker) i(fields ...*int64) {
-	for _, f := range fields {
-		*f = u.varint()
-	}
-}
-
-// labels are the dimensions that cells of one slice differ in.
+// labelsOfCells are the dimensions that cells of one slice differ in.
 var labelsOfCells = []string{"0", "1", "2+", "unknown", "1-3", "4-7", "8-14", "15+", "", rows.LayerFramework, rows.LayerSDK, rows.LayerTransport, rows.LayerClient}
 
-func (u *unpacker) s(field *string) {
-	n := u.uvarint()
-	raw := u.in[:n]
-	u.in = u.in[n:]
+// s codes a label.
+func (c *coder) s(field *string) {
+	if c.packing {
+		c.out = binary.AppendUvarint(c.out, uint64(len(*field)))
+		c.out = append(c.out, *field...)
+		return
+	}
+	n := c.uvarint()
+	raw := c.in[:n]
+	c.in = c.in[n:]
+	if string(raw) == *field {
+		return
+	}
 	for _, known := range labelsOfCells {
 		if string(raw) == known { // no copy for the usual ones
 			*field = known
 			return
 		}
 	}
-	*field = string(raw)
-}
-
-func (u *unpacker) m(fields ...*store.Measure) {
-	for _, f := range fields {
-		f.N, f.SumNS = u.uvarint(), u.varint()
-		if f.Hist == nil {
-			f.Hist = &stats.Hist{}
+	word, ok := c.words[string(raw)]
+	if !ok {
+		if word = string(raw); c.words != nil {
+			c.words[word] = word
 		}
-		u.h(f.Hist)
+	}
+	*field = word
+}
+
+// m codes measures, whose histograms are the part.
+func (c *coder) m(part parts, field *store.Measure) {
+	c.u(&field.N)
+	c.i(&field.SumNS)
+	c.measured(part, field)
+}
+
+// measured codes a measure's histogram.
+func (c *coder) measured(part parts, field *store.Measure) {
+	if field.Hist == nil && !c.packing {
+		field.Hist = &stats.Hist{}
+	}
+	c.h(part, field.Hist)
+}
+
+// h codes a histogram. Unpacked, it uses the room that field has.
+func (c *coder) h(part parts, field *stats.Hist) {
+	switch {
+	case c.packing:
+		c.out = appendHist(c.out, field)
+	case part&c.need != 0:
+		c.in = unpackHist(c.in, field)
+	default:
+		field.Index, field.Count = field.Index[:0], field.Count[:0]
+		_, c.in = cutHist(c.in)
 	}
 }
 
-func (u *unpacker) h(h *stats.Hist) {
-	n := int(u.uvarint())
-	h.Index, h.Count = slices.Grow(h.Index[:0], n), slices.Grow(h.Count[:0], n)
-	last := int64(0)
-	for range n {
-		last += u.varint()
-		h.Index, h.Count = append(h.Index, int16(last)), append(h.Count, u.uvarint())
-	}
-}
-
-func (u *unpacker) f(fields ...*float32) {
+// f codes floats of 0 or more in three bytes each, to within 2^-16 of themselves: a histogram's
+// buckets are 600 times as wide.
+func (c *coder) f(fields ...*float32) {
 	for _, f := range fields {
-		*f = math.Float32frombits(uint32(u.in[0])<<8 | uint32(u.in[1])<<16 | uint32(u.in[2])<<24)
-		u.in = u.in[3:]
+		if c.packing {
+			v := min(math.Float32bits(*f), math.Float32bits(math.MaxFloat32)-0x80) + 0x80
+			c.out = append(c.out, byte(v>>8), byte(v>>16), byte(v>>24))
+		} else {
+			*f = math.Float32frombits(uint32(c.in[0])<<8 | uint32(c.in[1])<<16 | uint32(c.in[2])<<24)
+			c.in = c.in[3:]
+		}
 	}
 }
 
-func (u *unpacker) fs(field *[]float32) {
-	*field = (*field)[:0]
-	for range u.uvarint() {
-		var x float32
-		u.f(&x)
-		*field = append(*field, x)
+// fs codes a list of such floats.
+func (c *coder) fs(field *[]float32) {
+	n := uint64(len(*field))
+	c.u(&n)
+	if !c.packing {
+		*field = slices.Grow((*field)[:0], int(n))[:n]
+	}
+	for i := range *field {
+		c.f(&(*field)[i])
 	}
 }
 
-func (u *unpacker) b(fields ...*bool) {
+// b codes up to eight flags.
+func (c *coder) b(fields ...*bool) {
+	if c.packing {
+		var set byte
+		for i, f := range fields {
+			if *f {
+				set |= 1 << i
+			}
+		}
+		c.out = append(c.out, set)
+		return
+	}
 	for i, f := range fields {
-		*f = u.in[0]&(1<<i) != 0
+		*f = c.in[0]&(1<<i) != 0
 	}
-	u.in = u.in[1:]
+	c.in = c.in[1:]
 }
 
-func operationFields(c *store.OperationCell, f coder) {
+func operationFields(c *store.OperationCell, f *coder) {
 	f.s(&c.Retries)
 	f.u(&c.N, &c.Late, &c.OK, &c.Timeouts, &c.Overloads, &c.ClientErrors, &c.Cancelled, &c.Status504, &c.AtCap, &c.Censored, &c.Attempts, &c.LeafAttempts, &c.AttemptsUnknown,
 		&c.DeadlineKnown, &c.DeadlineMissed, &c.AgentReported, &c.InputTokens, &c.OutputTokens, &c.CachedTokens)
 	f.i(&c.HiddenNS, &c.FailedNS, &c.BackoffNS)
-	f.m(&c.User, &c.Agent, &c.Inference, &c.TTFT, &c.PerToken)
+	f.m(userPart, &c.User)
+	f.m(agentPart, &c.Agent)
+	f.m(inferencePart, &c.Inference)
+	f.m(ttftPart, &c.TTFT)
+	f.m(perTokenPart, &c.PerToken)
 }
 
-func requestFields(c *store.RequestCell, f coder) {
+func requestFields(c *store.RequestCell, f *coder) {
 	f.s(&c.Steps)
 	f.s(&c.Retries)
 	f.u(&c.N, &c.Late, &c.OK, &c.Timeouts, &c.Status504, &c.Censored, &c.Operations, &c.ToolCalls, &c.ToolErrors, &c.Attempts, &c.AttemptsUnknown,
 		&c.DeadlineKnown, &c.DeadlineMissed, &c.DecisionPoints, &c.AgentReported)
 	f.i(&c.FailedNS, &c.BackoffNS)
-	f.m(&c.User, &c.Agent, &c.Hidden, &c.Drift)
+	f.m(userPart, &c.User)
+	f.m(agentPart, &c.Agent)
+	f.m(hiddenPart, &c.Hidden)
+	f.m(driftPart, &c.Drift)
 }
 
-func attemptFields(c *store.AttemptCell, f coder) {
+func attemptFields(c *store.AttemptCell, f *coder) {
 	f.s(&c.Endpoint)
 	f.s(&c.Layer)
 	f.u(&c.N, &c.Leaf, &c.Extra, &c.Failed, &c.Timeouts, &c.Overloads, &c.CutAtCap)
-	f.m(&c.Cut)
+	f.m(allParts, &c.Cut)
 }

@@ -36,10 +36,10 @@ func fill(t *testing.T, rng *rand.Rand, cell any) {
 	}
 }
 
-func packs[C any](t *testing.T, rng *rand.Rand, fields func(*C, coder)) {
+func packs[C any](t *testing.T, rng *rand.Rand, fields func(*C, *coder)) {
 	t.Helper()
 	var cells []C
-	p := packer{}
+	p := packer()
 	for range 200 {
 		var c C
 		fill(t, rng, &c)
@@ -47,7 +47,7 @@ func packs[C any](t *testing.T, rng *rand.Rand, fields func(*C, coder)) {
 		cells = append(cells, c)
 	}
 	var got C // one cell for all, as a round has it
-	u := unpacker{p.out}
+	u := unpacker(p.out)
 	for _, want := range cells {
 		fields(&got, &u)
 		require.Equal(t, want, got)
@@ -87,9 +87,9 @@ func TestPackedBlocksAreTheBlocks(t *testing.T) {
 			requests[i].Steps = stepNames[rng.IntN(5)]
 		}
 		want, got := opBlockOf(minutes), opBlock{}
-		p := packer{}
+		p := packer()
 		opBlockFields(want, &p)
-		u := unpacker{p.out}
+		u := unpacker(p.out)
 		opBlockFields(&got, &u)
 		require.Empty(t, u.in)
 		require.Equal(t, n*10 >= minPerBlock, want.ok)
@@ -110,9 +110,9 @@ func TestPackedBlocksAreTheBlocks(t *testing.T) {
 			[]any{got.n, got.known, got.retried, got.deadline, got.missed, got.tokens, got.ok, got.sdOK, got.ttft.ok, got.perToken.ok, got.windows})
 
 		var gotReq reqBlock
-		p = packer{}
+		p = packer()
 		reqBlockFields(reqBlockOf(requests), &p)
-		u = unpacker{p.out}
+		u = unpacker(p.out)
 		reqBlockFields(&gotReq, &u)
 		require.Equal(t, *reqBlockOf(requests), gotReq)
 	}
@@ -123,14 +123,14 @@ func TestBlocksKeepTheirOrder(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 8))
-	b := newBlocks(func(n *uint64, f coder) { f.u(n) })
+	b := newBlocks(func(n *uint64, f *coder) { f.u(n) })
 	want := map[int64]uint64{}
 	s := Slice{Service: "shop"}
 	check := func() {
 		t.Helper()
 		var last int64 = -1
 		got := map[int64]uint64{}
-		b.each(s, func(at int64, n *uint64) {
+		b.each(s, allParts, func(at int64, n *uint64) {
 			require.Greater(t, at, last)
 			last, got[at] = at, *n
 		})

@@ -1,14 +1,11 @@
 package detector
 
-import (
-	"driftline/detector/stats"
-	"driftline/detector/store"
-)
+import "driftline/detector/store"
 
 // workFields packs one minute of limits and load. What windows are not asked for is left out:
 // the P95, the number in service, and the sum of what deadlines left. Times are kept to within
 // 2^-16 of themselves.
-func workFields(w *store.Work, f coder) {
+func workFields(w *store.Work, f *coder) {
 	f.u(&w.N)
 	less(f, w.N, &w.OK, &w.Known, &w.Limited, &w.Left.N)
 	limited, declared, known, queued, lost, overran := w.Limited > 0, w.Declared > 0, w.Known > 0, w.QueueNS > 0, w.Lost > 0, w.Overran > 0
@@ -26,13 +23,10 @@ func workFields(w *store.Work, f coder) {
 	squared := float32(w.BusySquared)
 	f.f(&squared)
 	w.BusySquared = float64(squared)
-	if w.Left.Hist == nil {
-		w.Left.Hist = &stats.Hist{}
-	}
-	f.h(w.Left.Hist)
+	f.measured(leftPart, &w.Left)
 }
 
-func workBlockFields(b *workBlock, f coder) {
+func workBlockFields(b *workBlock, f *coder) {
 	f.u(&b.n)
 	less(f, b.n, &b.limited, &b.known, &b.left)
 	limited, declared, known, left, lost, p95, queued := b.limited > 0, b.declared > 0, b.known > 0, b.left > 0, b.lost > 0, b.p95 > 0, b.queue > 0
@@ -49,7 +43,7 @@ func workBlockFields(b *workBlock, f coder) {
 }
 
 // less packs counts that are often all of n by what they lack of it.
-func less(f coder, n uint64, fields ...*uint64) {
+func less(f *coder, n uint64, fields ...*uint64) {
 	for _, c := range fields {
 		lack := n - *c
 		f.u(&lack)
@@ -58,7 +52,7 @@ func less(f coder, n uint64, fields ...*uint64) {
 }
 
 // countsIf packs counts that are zero unless some is true; so do timesIf and floatsIf.
-func countsIf(f coder, some bool, fields ...*uint64) {
+func countsIf(f *coder, some bool, fields ...*uint64) {
 	for _, c := range fields {
 		if some {
 			f.u(c)
@@ -69,7 +63,7 @@ func countsIf(f coder, some bool, fields ...*uint64) {
 }
 
 // timesIf packs times of 0 or more, in nanoseconds, in three bytes each.
-func timesIf(f coder, some bool, fields ...*int64) {
+func timesIf(f *coder, some bool, fields ...*int64) {
 	for _, ns := range fields {
 		v := float32(*ns)
 		floatsIf(f, some, &v)
@@ -77,7 +71,7 @@ func timesIf(f coder, some bool, fields ...*int64) {
 	}
 }
 
-func floatsIf(f coder, some bool, fields ...*float32) {
+func floatsIf(f *coder, some bool, fields ...*float32) {
 	for _, v := range fields {
 		if some {
 			f.f(v)

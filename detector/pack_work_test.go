@@ -22,7 +22,7 @@ func TestWorkIsPackedAndUnpacked(t *testing.T) {
 		minutes.put(Slice{}, int64(at), &w)
 	}
 	var got []store.Work
-	minutes.each(Slice{}, func(_ int64, w *store.Work) {
+	minutes.each(Slice{}, allParts, func(_ int64, w *store.Work) {
 		kept := *w
 		kept.Left.Hist = w.Left.Hist.Clone()
 		got = append(got, kept)
@@ -52,6 +52,6 @@ func TestWorkIsPackedAndUnpacked(t *testing.T) {
 		blocks.put(Slice{}, int64(at), &b)
 	}
 	var all []workBlock
-	blocks.each(Slice{}, func(_ int64, b *workBlock) { all = append(all, *b) })
+	blocks.each(Slice{}, allParts, func(_ int64, b *workBlock) { all = append(all, *b) })
 	require.Equal(t, []workBlock{block, {n: 1}, block}, all)
 }

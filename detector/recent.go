@@ -14,7 +14,7 @@ type recent[C any] struct {
 	// slice, minute and fields say what a cell is of and what it holds.
 	slice  func(*C) Slice
 	minute func(*C) time.Time
-	fields func(*C, coder)
+	fields func(*C, *coder)
 	// count gives what is counted by minute.
 	count func(*C) counted
 	// latency, where a kind has them, are what P95 by minute is taken of.
@@ -22,7 +22,16 @@ type recent[C any] struct {
 
 	loaded  map[int64]bool
 	bySlice map[Slice]*series
+
+	// cell, coder and the sums are used again and again.
+	cell      C
+	coder     coder
+	own, call stats.Sum
+	hist      stats.Hist
 }
+
+// mostWords bounds the labels that are remembered, such as endpoints.
+const mostWords = 10_000
 
 // series is a slice's minutes with work, in order.
 type series struct{ minutes []packedMinute }
@@ -104,6 +113,9 @@ func (r *recent[C]) dropBefore(from int64) {
 			old = true
 		}
 	}
+	if len(r.coder.words) > mostWords {
+		r.coder.words = nil
+	}
 	if old {
 		r.keep(func(m *packedMinute) bool { return m.at >= from })
 	}
@@ -127,18 +139,21 @@ func (r *recent[C]) add(from, to time.Time, cells []C) {
 	for i := 0; i < len(cells); {
 		s, at := r.slice(&cells[i]), r.minute(&cells[i]).Unix()
 		m := packedMinute{at: at}
-		p := packer{}
-		var own, call stats.Hist
+		r.coder.packing, r.coder.out = true, r.coder.out[:0]
 		for ; i < len(cells) && r.minute(&cells[i]).Unix() == at && r.slice(&cells[i]) == s; i++ {
 			m.counted = m.plus(r.count(&cells[i]))
 			if r.latency != nil {
 				o, c := r.latency(&cells[i])
-				own.Merge(o)
-				call.Merge(c)
+				r.own.Add(o)
+				r.call.Add(c)
 			}
-			r.fields(&cells[i], &p)
+			r.fields(&cells[i], &r.coder)
 		}
-		m.cells, m.own, m.call = slices.Clone(p.out), subP95Of(&own), subP95Of(&call)
+		m.cells = slices.Clone(r.coder.out)
+		r.own.Take(&r.hist)
+		m.own = subP95Of(&r.hist)
+		r.call.Take(&r.hist)
+		m.call = subP95Of(&r.hist)
 		of := r.bySlice[s]
 		if of == nil {
 			of = &series{}
@@ -149,19 +164,23 @@ func (r *recent[C]) add(from, to time.Time, cells []C) {
 	}
 }
 
-// each unpacks a slice's cells with minutes in [from, to), one after the other into the
-// same cell, which f must not keep.
-func (r *recent[C]) each(s Slice, from, to time.Time, f func(*C)) {
+// each unpacks a slice's cells with minutes in [from, to), with the parts needed, one after
+// the other into the same cell, which f must not keep. f must not ask for cells itself.
+func (r *recent[C]) each(s Slice, from, to time.Time, need parts, f func(*C)) {
 	of := r.bySlice[s]
 	if of == nil {
 		return
 	}
-	var cell C
+	if r.coder.words == nil {
+		r.coder.words = map[string]string{}
+	}
+	first, end := from.Unix(), to.Unix()
 	for i := range of.minutes {
-		if m := &of.minutes[i]; m.at >= from.Unix() && m.at < to.Unix() {
-			for u := (unpacker{m.cells}); len(u.in) > 0; {
-				r.fields(&cell, &u)
-				f(&cell)
+		if m := &of.minutes[i]; m.at >= first && m.at < end {
+			r.coder.packing, r.coder.need, r.coder.in = false, need, m.cells
+			for len(r.coder.in) > 0 {
+				r.fields(&r.cell, &r.coder)
+				f(&r.cell)
 			}
 		}
 	}
@@ -184,7 +203,10 @@ func (s *series) within(from, to int64) bool {
 
 // summaries gives the minutes in [from, to), Unix seconds, in order.
 func (s *series) summaries(from, to int64) []Minute {
-	out := make([]Minute, 0, len(s.minutes))
+	return s.appendSummaries(make([]Minute, 0, len(s.minutes)), from, to)
+}
+
+func (s *series) appendSummaries(out []Minute, from, to int64) []Minute {
 	for i := range s.minutes {
 		if m := &s.minutes[i]; m.at >= from && m.at < to {
 			out = append(out, Minute{At: time.Unix(m.at, 0).UTC(), Own: m.own.minute(), Call: m.call.minute(), Known: uint64(m.known), Retried: uint64(m.retried)})

@@ -76,8 +76,12 @@ func tally(groups ...*RetryGroup) (sum RetryGroup) {
 	return sum
 }
 
-// pool adds up groups; absent ones are empty.
+// pool adds up groups; absent ones are empty. A single one is given as it is, so the sum must
+// not be changed.
 func pool(groups ...*RetryGroup) *RetryGroup {
+	if len(groups) == 1 && groups[0] != nil {
+		return groups[0]
+	}
 	g := &RetryGroup{User: store.Measure{Hist: &stats.Hist{}}, Agent: store.Measure{Hist: &stats.Hist{}}}
 	for _, o := range groups {
 		g.merge(o)
@@ -193,29 +197,14 @@ type Share struct{ K, N float64 }
 
 func emptyMeasure() store.Measure { return store.Measure{Hist: &stats.Hist{}} }
 
-// operationWindow is the slice's window [from, to). Its minutes reach back to long.
-func (c *cells) operationWindow(s Slice, from, to, long time.Time) *OperationWindow {
-	w := &OperationWindow{Slice: s, From: from, To: to, ByRetries: map[string]*RetryGroup{}, Inference: emptyMeasure(), Own: emptyMeasure(), Call: emptyMeasure(), TTFT: emptyMeasure(), PerToken: emptyMeasure()}
-	if of := c.ops.bySlice[s]; of != nil {
-		w.Minutes = of.summaries(long.Unix(), to.Unix())
-	}
-	c.ops.each(s, from, to, w.add)
-	w.Above = func(call bool, ms float64) (above, all []float64) { return c.above(s, long, to, call, ms) }
-	w.Attempts, w.Alone = c.attemptWindow(s, from, to), true
-	for _, stream := range streamKinds {
-		other := s
-		other.Stream = stream
-		if of := c.ops.bySlice[other]; stream != s.Stream && of != nil && of.n(from.Unix(), to.Unix())*20 > w.N {
-			w.Alone = false
-		}
-	}
-	return w
-}
-
 func (c *cells) above(s Slice, from, to time.Time, call bool, ms float64) (above, all []float64) {
+	need := ownTimes.parts(s.Kind)
+	if call {
+		need = callTimes.parts(s.Kind)
+	}
 	for at := from; at.Before(to); at = at.Add(time.Minute) {
 		var k, n float64
-		c.ops.each(s, at, at.Add(time.Minute), func(o *store.OperationCell) {
+		c.ops.each(s, at, at.Add(time.Minute), need, func(o *store.OperationCell) {
 			m := ownTime(s.Kind, o.Inference, o.Call())
 			if call {
 				m = callTime(s.Kind, o.Call())
@@ -232,34 +221,13 @@ func (c *cells) above(s Slice, from, to time.Time, call bool, ms float64) (above
 	return above, all
 }
 
-// streamKinds are the values of a slice's Stream.
-var streamKinds = [...]string{rows.StreamYes, rows.StreamNo, rows.StreamUnknown}
-
-func (w *OperationWindow) add(c *store.OperationCell) {
-	w.N += c.N - c.Late
-	w.Status504 += c.Status504
-	w.AtCap += c.AtCap
-	w.Censored += c.Censored
-	w.Known += c.DeadlineKnown
-	w.Missed += c.DeadlineMissed
-	w.Inference.Add(c.Inference)
-	w.Own.Add(ownTime(w.Kind, c.Inference, c.Call()))
-	w.Call.Add(callTime(w.Kind, c.Call()))
-	w.TTFT.Add(c.TTFT)
-	w.PerToken.Add(c.PerToken)
-	w.Tokens.add(Tokens{c.N - c.Late, c.InputTokens, c.OutputTokens, c.CachedTokens})
-	groupOf(w.ByRetries, c.Retries).merge(&RetryGroup{N: c.N - c.Late, AgentReported: c.AgentReported, FailedNS: c.FailedNS, BackoffNS: c.BackoffNS,
-		Known: c.DeadlineKnown, Missed: c.DeadlineMissed, LeafAttempts: c.LeafAttempts, User: c.User, Agent: c.Agent,
-		Failed: Failures{c.N - c.Late - c.OK, c.Timeouts, c.Overloads, c.ClientErrors, c.Cancelled, c.AtCap}})
-}
-
 // requestWindow is the agent's window [from, to).
 func (c *cells) requestWindow(s Slice, from, to, long time.Time, budgetMS float64) *RequestWindow {
 	w := &RequestWindow{Slice: s, From: from, To: to, Strata: map[string]*Stratum{}, User: emptyMeasure(), BudgetMS: budgetMS}
 	if of := c.reqs.bySlice[s]; of != nil {
 		w.Minutes = of.summaries(long.Unix(), to.Unix())
 	}
-	c.reqs.each(s, from, to, w.add)
+	c.reqs.each(s, from, to, allParts, w.add)
 	w.Drifting = func(strata map[string]bool, ms float64) []Share { return c.drifting(s, long, to, strata, ms) }
 	return w
 }
@@ -267,7 +235,7 @@ func (c *cells) requestWindow(s Slice, from, to, long time.Time, budgetMS float6
 func (c *cells) drifting(s Slice, from, to time.Time, strata map[string]bool, ms float64) (out []Share) {
 	for at := from; at.Before(to); at = at.Add(time.Minute) {
 		var m Share
-		c.reqs.each(s, at, at.Add(time.Minute), func(r *store.RequestCell) {
+		c.reqs.each(s, at, at.Add(time.Minute), driftPart, func(r *store.RequestCell) {
 			if part, err := r.Drift.Hist.Above(ms); err == nil && strata[r.Steps] {
 				n := float64(r.Drift.N)
 				m.K, m.N = m.K+part*n, m.N+n

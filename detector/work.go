@@ -217,7 +217,7 @@ func doomed(w *store.Work, p95 float64) uint64 {
 func (k *works) window(s Slice, from, to time.Time, loadSpan time.Duration) *WorkWindow {
 	w := &WorkWindow{Slice: s, From: from, To: to, LoadSpan: loadSpan}
 	within := func(at int64, from time.Time) bool { return at >= from.Unix() && at < to.Unix() }
-	k.minutes.each(s, func(at int64, m *store.Work) {
+	k.minutes.each(s, allParts, func(at int64, m *store.Work) {
 		if within(at, from) {
 			w.Sum.Add(*m)
 		}
@@ -240,7 +240,7 @@ func (k *works) baseline(s Slice, clean func(Slice, int64) bool) WorkBaseline {
 	var all []workBlock
 	var out WorkBaseline
 	var p95s, means, loads, queues []float64
-	k.blocks.each(s, func(at int64, b *workBlock) {
+	k.blocks.each(s, allParts, func(at int64, b *workBlock) {
 		all = append(all, *b)
 		if !clean(s, at) {
 			return

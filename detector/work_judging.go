@@ -82,9 +82,9 @@ func (e *Engine) judgeWork(s Slice, w time.Time, open OpenWork) []Verdict {
 func (c *cells) userTime(s Slice, from, to time.Time) store.Measure {
 	m := emptyMeasure()
 	if s.IsRequest() {
-		c.reqs.each(s, from, to, func(c *store.RequestCell) { m.Add(c.User) })
+		c.reqs.each(s, from, to, userPart, func(c *store.RequestCell) { m.Add(c.User) })
 	} else {
-		c.ops.each(s, from, to, func(c *store.OperationCell) { m.Add(c.User) })
+		c.ops.each(s, from, to, userPart, func(c *store.OperationCell) { m.Add(c.User) })
 	}
 	return m
 }

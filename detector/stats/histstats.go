@@ -110,8 +110,8 @@ func (h *Hist) RobustSD(s Scale) (float64, error) {
 	if n := h.N(); n < 4 {
 		return 0, insufficient("interquartile range of %d values, need 4", n)
 	}
-	pts := h.Points()
-	q1, q3 := s.apply(pts.quantile(0.25)), s.apply(pts.quantile(0.75))
+	pts := h.ranks()
+	q1, q3 := s.apply(quantileOf(pts, 0.25)), s.apply(quantileOf(pts, 0.75))
 	return math.Max(0, q3-q1) * iqrToSD, nil
 }
 

@@ -276,7 +276,8 @@ func TestEmptyIsInsufficientNeverNaN(t *testing.T) {
 			r, err := P95Spread(nil, SpreadConfig{MinWindows: 3})
 			return r.RawSD, err
 		},
-		"SDRatio": func() (float64, error) { r, err := RobustSDRatio(nil, nil, Log, .95); return r.Estimate, err },
+		"SDInterval": func() (float64, error) { r, err := RobustSDInterval(nil, Log, .95); return r.Estimate, err },
+		"HistCI":     func() (float64, error) { r, err := HistQuantileCI(nil, .5, .95); return r.Lo, err },
 		"Spreads": func() (float64, error) {
 			r, err := SpreadRatio(Spread{}, Spread{}, 1, .95)
 			return r.Raw.Estimate, err

@@ -64,7 +64,7 @@ type SubP95 struct {
 // P95Of is the P95 of a sub-window with the standard error that order statistics around it
 // give; too few values for one are ErrInsufficient.
 func P95Of(h *Hist) (SubP95, error) {
-	l, se, err := h.Points().quantileSE(0.95, Log)
+	l, se, err := quantileSE(h.ranks(), 0.95, Log)
 	if err != nil {
 		return SubP95{N: h.N()}, err
 	}
@@ -154,26 +154,6 @@ func SpreadRatio(now, base Spread, minSD, confidence float64) (SpreadRatioResult
 	}, nil
 }
 
-// RobustSDRatio compares the robust standard deviation (interquartile range) of
-// two histograms, on a scale, with an interval from the joint asymptotic
-// variance of the two quartiles. A spread of 0 or under 20 values on a side is
-// ErrInsufficient.
-func RobustSDRatio(now, base *Hist, s Scale, confidence float64) (Interval, error) {
-	if err := checkConfidence(confidence); err != nil {
-		return Interval{}, err
-	}
-	a, sa, err := logIQR(now, s)
-	if err != nil {
-		return Interval{}, err
-	}
-	b, sb, err := logIQR(base, s)
-	if err != nil {
-		return Interval{}, err
-	}
-	h := zFor(confidence) * math.Hypot(sa, sb)
-	return Interval{math.Exp(a - b), math.Exp(a - b - h), math.Exp(a - b + h), confidence}, nil
-}
-
 // RobustSDInterval is the robust standard deviation (interquartile range / 1.349) of a
 // histogram, on a scale, with an interval from the joint asymptotic variance of the two
 // quartiles. A spread of 0 or under 20 values is ErrInsufficient.
@@ -196,12 +176,12 @@ func logIQR(h *Hist, s Scale) (l, se float64, err error) {
 	if n := h.N(); n < 20 {
 		return 0, 0, insufficient("interquartile range with interval of %d values, need 20", n)
 	}
-	pts := h.Points()
-	q1, s1, err := pts.quantileSE(0.25, s)
+	pts := h.ranks()
+	q1, s1, err := quantileSE(pts, 0.25, s)
 	if err != nil {
 		return 0, 0, err
 	}
-	q3, s3, err := pts.quantileSE(0.75, s)
+	q3, s3, err := quantileSE(pts, 0.75, s)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -39,12 +39,13 @@ func NewPoints(xs []float64) (p Points, rejected int) {
 	return p, rejected
 }
 
-// Points returns the bucket values in milliseconds with their counts.
+// Points returns the bucket values in milliseconds with their counts, which it shares with h:
+// they are those of h until h changes.
 func (h *Hist) Points() Points {
 	if h == nil {
 		return Points{}
 	}
-	p := Points{v: make([]float64, len(h.Index)), w: slices.Clone(h.Count), cum: make([]uint64, len(h.Index)), logWidth: LnGamma}
+	p := Points{v: make([]float64, len(h.Index)), w: h.Count, cum: make([]uint64, len(h.Index)), logWidth: LnGamma}
 	var cum uint64
 	for i, ix := range h.Index { // in order, so the values are too
 		cum = satAdd(cum, h.Count[i])
@@ -67,28 +68,15 @@ func (p Points) N() uint64 {
 func (p Points) orderStat(k uint64) float64 {
 	k = min(max(k, 1), p.N())
 	i, _ := slices.BinarySearch(p.cum, k)
-	v := p.v[i]
-	if p.logWidth == 0 || v == 0 {
-		return v
+	if p.logWidth == 0 {
+		return p.v[i]
 	}
-	before := p.cum[i] - p.w[i]
-	frac := (float64(k-before) - 0.5) / float64(p.w[i])
-	return v * math.Exp((frac-0.5)*p.logWidth)
+	return within(p.v[i], k, p.cum[i], p.w[i], p.logWidth)
 }
 
-func (p Points) quantile(q float64) float64 {
-	n := p.N()
-	return p.orderStat(min(uint64(float64(n)*q), n-1) + 1)
-}
+func (p Points) quantile(q float64) float64 { return quantileOf(p, q) }
 
-// median is the mean of the two middle values when N is even.
-func (p Points) median() float64 {
-	n := p.N()
-	if n%2 == 1 {
-		return p.orderStat(n/2 + 1)
-	}
-	return (p.orderStat(n/2) + p.orderStat(n/2+1)) / 2
-}
+func (p Points) median() float64 { return medianOf(p) }
 
 func (p Points) meanSD(s Scale) (mean, sd float64) {
 	n := float64(p.N())

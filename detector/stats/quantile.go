@@ -11,29 +11,32 @@ const minTail = 2
 // rank apart, computes what they really cover under the binomial, and divides.
 // For p = 0.5 this is the estimator of Price and Bonett (2001, 2002).
 func (p Points) quantileSE(q float64, s Scale) (est, se float64, err error) {
+	return quantileSE(p, q, s)
+}
+
+func quantileSE[R ranked](p R, q float64, s Scale) (est, se float64, err error) {
 	if !(q > 0 && q < 1) {
 		return 0, 0, invalid("quantile probability %v is not between 0 and 1", q)
 	}
-	if err := p.checkScale(s); err != nil {
-		return 0, 0, err
+	if v, ok := p.least(); s == Log && ok && v < 0 {
+		return 0, 0, invalid("log scale needs values of 0 or more, got %v", v)
 	}
 	n := float64(p.N())
 	if n < 5 || n*math.Min(q, 1-q) < minTail {
 		return 0, 0, insufficient("standard error of the %g-quantile of %d values", q, p.N())
 	}
 	if q == 0.5 {
-		est = s.apply(p.median())
+		est = s.apply(medianOf(p))
 	} else {
-		est = s.apply(p.quantile(q))
+		est = s.apply(quantileOf(p, q))
 	}
 	h := 2 * math.Sqrt(n*q*(1-q))
 	lo := math.Max(1, math.Round(n*q+0.5-h))
 	hi := math.Min(n, math.Round(n*q+0.5+h))
-	cover := binomCDF(int64(hi)-1, int64(n), q) - binomCDF(int64(lo)-1, int64(n), q)
-	z := normQuantile(0.5 + clamp(cover, 0.1, 1-1e-12)/2)
+	z := coverZ(q, p.N(), lo, hi)
 	se = (s.apply(p.orderStat(uint64(hi))) - s.apply(p.orderStat(uint64(lo)))) / (2 * z)
 	// A bucket hides where in it the value lies: the variance of a uniform.
-	w := p.logWidth
+	w := p.width()
 	if s == Linear {
 		w *= math.Abs(est)
 	}
@@ -57,6 +60,15 @@ type QuantileInterval struct {
 // An empty sample is ErrInsufficient; a sample too small for a bound sets
 // LowerOpen or UpperOpen instead of inventing one.
 func QuantileCI(p Points, q, confidence float64) (QuantileInterval, error) {
+	return quantileCI(p, q, confidence)
+}
+
+// HistQuantileCI is [QuantileCI] of a histogram, in milliseconds.
+func HistQuantileCI(h *Hist, q, confidence float64) (QuantileInterval, error) {
+	return quantileCI(h.ranks(), q, confidence)
+}
+
+func quantileCI[R ranked](p R, q, confidence float64) (QuantileInterval, error) {
 	if err := checkConfidence(confidence); err != nil {
 		return QuantileInterval{}, err
 	}
@@ -67,19 +79,10 @@ func QuantileCI(p Points, q, confidence float64) (QuantileInterval, error) {
 	if n == 0 {
 		return QuantileInterval{}, insufficient("quantile interval of an empty sample")
 	}
-	half := (1 - confidence) / 2
-	// X(l) <= quantile unless fewer than l values lie below it: P(B <= l-1).
-	// The largest l with P(B <= l-1) <= half, and the smallest u with
-	// P(B >= u) <= half.
-	mean, sd := float64(n)*q, math.Sqrt(float64(n)*q*(1-q))
-	z := zFor(confidence)
-	below := searchNear(int64(mean-z*sd), n+1, func(k int64) bool { return binomCDF(k, n, q) > half })
-	lo := below // l-1 = below-1
-	hi := searchNear(int64(mean+z*sd), n+1, func(k int64) bool { return 1-binomCDF(k-1, n, q) <= half })
-	r := QuantileInterval{Interval: Interval{Estimate: p.quantile(q), Confidence: confidence}}
-	r.LowerOpen, r.UpperOpen = lo < 1, hi > n
-	r.Coverage = binomCDF(hi-1, n, q) - binomCDF(lo-1, n, q)
-	r.Lo, r.Hi = p.orderStat(uint64(max(lo, 1))), p.orderStat(uint64(min(hi, n)))
+	of := rankIntervalOf(n, q, confidence)
+	r := QuantileInterval{Interval: Interval{Estimate: quantileOf(p, q), Confidence: confidence}, Coverage: of.coverage}
+	r.LowerOpen, r.UpperOpen = of.lo < 1, of.hi > n
+	r.Lo, r.Hi = p.orderStat(uint64(max(of.lo, 1))), p.orderStat(uint64(min(of.hi, n)))
 	return r, nil
 }
 

@@ -114,20 +114,20 @@ func TestSpreadSuppressesThinTraffic(t *testing.T) {
 	}
 }
 
-func TestRobustSDRatioCoverage(t *testing.T) {
-	const seed, runs = 44, 1000
+func TestRobustSDIntervalCoverage(t *testing.T) {
+	const seed, runs, sigma = 44, 1000, .5
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
-	for _, scale := range []Scale{Linear, Log} {
+	quarter := sigma * normQuantile(.75)
+	for scale, want := range map[Scale]float64{Log: sigma, Linear: (math.Exp(8+quarter) - math.Exp(8-quarter)) * iqrToSD} {
 		covers := 0
 		for range runs {
-			a, _ := HistOf(lognormals(rng, 300, 8, .5))
-			b, _ := HistOf(lognormals(rng, 500, 8, .5))
-			r, err := RobustSDRatio(a, b, scale, .95)
+			h, _ := HistOf(lognormals(rng, 300, 8, sigma))
+			r, err := RobustSDInterval(h, scale, .95)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Contains(1) {
+			if r.Contains(want) {
 				covers++
 			}
 		}
