@@ -78,7 +78,7 @@ func TestDocumentedConfigsAreValid(t *testing.T) {
 	page, err := os.ReadFile("../../docs/collector.md")
 	require.NoError(t, err)
 	blocks := fence.FindAllStringSubmatch(string(page), -1)
-	require.Len(t, blocks, 3)
+	require.Len(t, blocks, 4)
 	for i, block := range blocks {
 		out, err := run(t, "validate", "--config", "yaml:"+block[1])
 		require.NoError(t, err, "block %d: %s", i+1, out)

@@ -19,6 +19,7 @@ func (b *Buffer[P]) release(e *entry[P], reason string, complete bool, now time.
 	worth := e.genai || e.asked && complete
 	if len(e.held) > 0 || worth && b.set.CheckpointSpans {
 		b.understand(e, traceID)
+		b.endRunning(e)
 		if worth {
 			b.analyse(e, &r, complete, now)
 		}
@@ -32,10 +33,14 @@ func (b *Buffer[P]) release(e *entry[P], reason string, complete bool, now time.
 
 // analyse finds the rows of the spans in the scratch and puts them on those being sent.
 func (b *Buffer[P]) analyse(e *entry[P], r *Release[P], complete bool, now time.Time) {
-	result := b.set.Analyze(genai.Trace{
+	trace := genai.Trace{
 		Spans: b.work.spans, Complete: complete, Reason: r.Reason, Truncated: e.truncated,
 		LateFragment: e.fragment, HadPartial: e.partial, Now: now.UnixNano(), AttemptWait: int64(b.set.AttemptWait),
-	})
+	}
+	if e.beats != nil {
+		trace.Running, trace.Heartbeats, trace.LastHeartbeat = e.beats.running, e.beats.count, e.beats.last
+	}
+	result := b.set.Analyze(trace)
 	e.genai = e.genai || result.GenAI
 	r.GenAI = e.genai
 	if !complete {

@@ -223,6 +223,7 @@ func (b *Buffer[P]) holdBack(e *entry[P], at int64) []held[P] {
 
 // complete releases e for good: what comes later is late.
 func (b *Buffer[P]) complete(e *entry[P], reason string, now time.Time) Release[P] {
+	b.dropBeats(e)
 	r := b.release(e, reason, true, now)
 	if !e.released {
 		e.released = true

@@ -26,6 +26,8 @@ type entry[P any] struct {
 	nextCheckpoint int64
 	began          int64 // the earliest start of its spans, by their own clock
 
+	beats *beats // of spans that run; nil without any
+
 	revision uint64
 	skewed   int
 

@@ -29,6 +29,8 @@ type Stats struct {
 	Truncated int64
 	// Late counts spans of remembered traces, LateFragments those of forgotten ones.
 	Late, LateFragments int64
+	// Heartbeats counts those that told of a trace, IgnoredHeartbeats the others.
+	Heartbeats, IgnoredHeartbeats int64
 	// Skewed counts spans that lay outside their parents.
 	Skewed int64
 	// Overhead is the memory, in bytes, that is bounded by numbers alone: ids of forgotten

@@ -22,6 +22,12 @@ type Trace struct {
 	// HadPartial says that an earlier release had Partial calls, which are not to be taken
 	// back for the release's reason alone.
 	HadPartial bool
+	// Running is a span of the trace that has not ended, as its heartbeats show it, the one that
+	// began first; nil for none. It makes the trace one of GenAI work. Heartbeats is how many came, of any span, and LastHeartbeat
+	// when the last one was sent, in Unix nanoseconds.
+	Running       *Span
+	Heartbeats    int
+	LastHeartbeat int64
 	// Now is the instant of the release in Unix nanoseconds; open work is censored here.
 	Now int64
 	// AttemptWait is how long, in nanoseconds, a failed last attempt is given for a

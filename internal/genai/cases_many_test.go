@@ -223,8 +223,8 @@ func TestC79_BackoffIsTheMainPart(t *testing.T) {
 	}
 }
 
-// TestC89_AgeOfTheLastSpan: heartbeats are logs, which this project does not read; the
-// age of the last span in an open trace says the same.
+// TestC89_AgeOfTheLastSpan: without heartbeats the age of the last span in an open trace
+// says the same.
 func TestC89_AgeOfTheLastSpan(t *testing.T) {
 	var spans []Span
 	for i := range 31 {
@@ -278,5 +278,39 @@ func TestC78_CapLargerThanWhatIsLeft(t *testing.T) {
 	}
 	if *o.TimeoutNS <= *o.DeadlineAt-o.StartedAt {
 		t.Fatal("the row does not show that the step's cap exceeds what was left")
+	}
+}
+
+// TestC89_Heartbeats: a span that has not ended is an open request by its heartbeats.
+func TestC89_Heartbeats(t *testing.T) {
+	running := agent("01", "", "planner", 0, 0, kv("driftline.request.budget_ms", 900_000))
+	running.End = 0
+	run := func(now float64, spans ...Span) Result {
+		return Analyze(Trace{Spans: spans, Running: &running, Heartbeats: 31, LastHeartbeat: at(300), Now: at(now)}, Options{})
+	}
+	res := run(360)
+	if !res.GenAI || len(res.Open) != 1 || len(res.Operations)+len(res.Requests)+len(res.Segments) != 0 {
+		t.Fatalf("GenAI %v, %d open, %d operations", res.GenAI, len(res.Open), len(res.Operations))
+	}
+	o := res.Open[0]
+	if o.AgeNS != 360*sec || o.LastSpanAt != at(300) || o.StartedAt != at(0) || o.Spans != 31 || o.Agent != "planner" || o.ServiceName != "a" || *o.DeadlineAt != at(900) {
+		t.Fatalf("open: %+v", o)
+	}
+	// Spans of the same request, before and after the last heartbeat.
+	res = run(400, chat("02", "01", "m1", 100, 120))
+	if o = res.Open[0]; o.LastSpanAt != at(300) || o.StartedAt != at(0) || o.Spans != 32 || o.Operations != 1 {
+		t.Fatalf("beside a span: %+v", o)
+	}
+	if o = run(400, chat("02", "01", "m1", 310, 390)).Open[0]; o.LastSpanAt != at(390) || o.StartedAt != at(0) {
+		t.Fatalf("before a span: %+v", o)
+	}
+	// Once its root has come a request is not open, whatever still beats.
+	if res = run(400, agent("00", "", "main", 0, 390)); len(res.Open) != 0 {
+		t.Fatalf("%d open beside a root", len(res.Open))
+	}
+	// Another span that runs, of a request whose first spans came.
+	running = chat("03", "01", "m1", 200, 200)
+	if o = run(400, chat("02", "01", "m1", 100, 120)).Open[0]; o.StartedAt != at(100) || o.AgeNS != 300*sec {
+		t.Fatalf("beside an inner span: %+v", o)
 	}
 }

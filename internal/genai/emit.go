@@ -46,7 +46,9 @@ func (a *analysis) emit(res *Result) {
 			res.Segments = append(res.Segments, a.segmentRows(q, row)...)
 		}
 	} else if len(a.reqs) == 0 {
-		res.Open = append(res.Open, a.openRow())
+		if row := a.openRow(); row != nil {
+			res.Open = append(res.Open, row)
+		}
 	}
 }
 
@@ -153,54 +155,4 @@ func (a *analysis) incomplete(r int32) bool {
 		return false
 	}
 	return r < 0 || a.reqs[r].incomplete
-}
-
-// openRow is the snapshot of a trace whose root has not ended.
-func (a *analysis) openRow() *rows.OpenRequest {
-	first := &a.nodes[0]
-	for i := range a.nodes { // by start
-		if a.nodes[i].start >= OldestInstant {
-			first = &a.nodes[i]
-			break
-		}
-	}
-	row := &rows.OpenRequest{
-		Common: a.common(first), ObservedAt: a.t.Now, StartedAt: first.start,
-		Spans: uint32(len(a.nodes)), Operations: uint32(len(a.ops)),
-	}
-	anchor := first.start
-	for _, i := range a.order {
-		n := &a.nodes[i]
-		row.LastSpanAt = max(row.LastSpanAt, n.end)
-		if row.Agent == "" {
-			if row.Agent = n.statedAgent(); n.class == classAgent {
-				row.Agent = n.agentName()
-			}
-		}
-		if at, ok := n.f.positive(slotReceived); ok && first.start-at < maxReceiptAge && at < anchor {
-			anchor = at
-		}
-	}
-	row.Agent = clip(row.Agent, maxName)
-	row.AgeNS = max(a.t.Now-anchor, 0)
-	for i := range a.nodes {
-		n := &a.nodes[i]
-		if n.class != classPlain && n.class != classAgent {
-			continue
-		}
-		if d := stateDeadline(&n.f, anchor, false); d.known {
-			at := d.at
-			row.BudgetNS, row.DeadlineAt = d.budget, &at
-			break
-		}
-	}
-	if b := a.opt.timeouts(first).Request; b > 0 && row.DeadlineAt == nil {
-		row.BudgetNS, row.DeadlineAt = ptr(int64(b)), ptr(min(anchor+int64(b), maxTime))
-	}
-	for i := range a.ops {
-		if a.nodes[a.ops[i].lastMember()].failed() {
-			row.FailedOperations++
-		}
-	}
-	return row
 }

@@ -13,6 +13,8 @@ func Analyze(t Trace, opt Options) Result {
 			res.Partial = append(res.Partial, a.nodes[i].SpanID)
 		}
 	}
+	a.readRunning()
+	res.GenAI = res.GenAI || a.running != nil
 	if !res.GenAI {
 		return res
 	}

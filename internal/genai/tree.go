@@ -69,6 +69,7 @@ type analysis struct {
 	pieces      []piece           // room for all operations' pieces
 	walked      []block           // the walk's stack of blocks
 	inner       map[int32][]int32 // spans that an operation's span absorbed, outer first
+	running     *node             // a span that has not ended, by its heartbeats; nil for none
 }
 
 // num gives v an address in room that a trace's rows share: they are sent and forgotten

@@ -349,11 +349,12 @@ type OpenRequest struct {
 	Agent      string `row:"agent"`
 	ObservedAt int64  `row:"observed_at,time"`
 	StartedAt  int64  `row:"started_at,time"`
+	// LastSpanAt is the last sign of life: the latest end of a span, or a heartbeat.
 	LastSpanAt int64  `row:"last_span_at,time"`
 	AgeNS      int64  `row:"age_ns"`
 	DeadlineAt *int64 `row:"deadline_at,time"`
 	BudgetNS   *int64 `row:"budget_ns"`
-	// Spans and Operations count what has been seen so far.
+	// Spans and Operations count what has been seen so far. A heartbeat counts as a span.
 	Spans      uint32 `row:"spans"`
 	Operations uint32 `row:"operations"`
 	// FailedOperations counts those whose outcome is error.

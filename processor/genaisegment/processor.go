@@ -44,6 +44,7 @@ type segments struct {
 	background context.Context
 	cancel     context.CancelFunc
 	stop       func()
+	leave      func() // takes the processor off the registry of its factory
 }
 
 func newProcessor(set processor.Settings, cfg *Config, next consumer.Traces, c clock.Clock) (*segments, error) {
@@ -275,6 +276,9 @@ func (v *viewer) View(o original) genai.Span {
 func (p *segments) Shutdown(ctx context.Context) error {
 	defer p.telemetry.Shutdown()
 	defer p.cancel()
+	if p.leave != nil {
+		p.leave()
+	}
 	// A call of the next component that hangs must not outlive ctx.
 	defer context.AfterFunc(ctx, p.cancel)()
 	if p.stop != nil {

@@ -30,6 +30,7 @@ type TelemetryBuilder struct {
 	registrations                              []metric.Registration
 	ProcessorGenaisegmentCheckpointSpans       metric.Int64ObservableCounter
 	ProcessorGenaisegmentEvictions             metric.Int64ObservableCounter
+	ProcessorGenaisegmentHeartbeats            metric.Int64Counter
 	ProcessorGenaisegmentLabelValues           metric.Int64ObservableGauge
 	ProcessorGenaisegmentLabelValuesLimit      metric.Int64ObservableGauge
 	ProcessorGenaisegmentLabelValuesOverflow   metric.Int64ObservableCounter
@@ -592,6 +593,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_processor_genaisegment_evictions",
 		metric.WithDescription("Traces that left the buffer early for a limit. Open ones were released as incomplete, remembered ones can no longer be revised. [Alpha]"),
 		metric.WithUnit("{trace}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGenaisegmentHeartbeats, err = builder.meter.Int64Counter(
+		"otelcol_processor_genaisegment_heartbeats",
+		metric.WithDescription("Heartbeats in logs, by outcome. Ignored ones are of requests that are over, or of spans that are not known to be GenAI work. [Alpha]"),
+		metric.WithUnit("{heartbeat}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGenaisegmentLabelValues, err = builder.meter.Int64ObservableGauge(

@@ -148,11 +148,15 @@ func TestSetupTelemetry(t *testing.T) {
 		observer.Observe(1)
 		return nil
 	}))
+	tb.ProcessorGenaisegmentHeartbeats.Add(context.Background(), 1)
 	tb.ProcessorGenaisegmentLateSpanAge.Record(context.Background(), 1)
 	AssertEqualProcessorGenaisegmentCheckpointSpans(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorGenaisegmentEvictions(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGenaisegmentHeartbeats(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorGenaisegmentLabelValues(t, testTel,
