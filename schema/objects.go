@@ -41,6 +41,7 @@ var versions = map[uint32][]object{
 	2: version2,
 	3: version3,
 	4: version4,
+	5: version5,
 }
 
 // version1 has shipped and does not change.
@@ -138,7 +139,7 @@ var version3 = []object{
 	{name: "client_tries"},
 }
 
-// version4 may change until it ships: add a template to sql/0004 and a line here.
+// version4 has shipped and does not change.
 var version4 = []object{
 	{name: "rollup_operations_1m_rebuild", rebuilds: "rollup_operations_1m_base"},
 	{name: "rollup_requests_1m_rebuild", rebuilds: "rollup_requests_1m_base"},
@@ -146,4 +147,21 @@ var version4 = []object{
 	{name: "rollup_operations_1h_buffers", alters: "rollup_operations_1h_base"},
 	{name: "rollup_requests_1h_buffers", alters: "rollup_requests_1h_base"},
 	{name: "rollup_attempts_1h_buffers", alters: "rollup_attempts_1h_base"},
+}
+
+// version5 may change until it ships: add a template to sql/0005 and a line here.
+var version5 = []object{
+	{name: "spans_rebuild", rebuilds: "spans_base"},
+	{name: "rollup_endpoints_1h_rebuild", rebuilds: "rollup_endpoints_1h_base"},
+	{name: "rollup_inputs_1h_rebuild", rebuilds: "rollup_inputs_1h_base"},
+	{name: "rollup_versions_1h_rebuild", rebuilds: "rollup_versions_1h_base"},
+	{name: "rollup_priorities_1h_rebuild", rebuilds: "rollup_priorities_1h_base"},
+	{name: "spans_codecs_5", alters: "spans_base"},
+	{name: "segments_codecs_5", alters: "segments_base"},
+	{name: "operations_codecs_5", alters: "operations_base"},
+	{name: "attempts_codecs_5", alters: "attempts_base"},
+	{name: "requests_codecs_5", alters: "requests_base"},
+	{name: "operations"},
+	{name: "attempts"},
+	{name: "requests"},
 }

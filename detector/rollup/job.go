@@ -122,6 +122,8 @@ type Job struct {
 	// fresh says that no run had ever been before this job's first; backfilled that nothing is
 	// left to fill.
 	fresh, backfilled bool
+	// prunes says that system.parts may be read; asked that it is known.
+	prunes, asked bool
 }
 
 // pair is a cell of time of a service in a table.
@@ -182,6 +184,10 @@ func (j *Job) Rebuild(ctx context.Context, now time.Time) (Stats, error) {
 
 func (j *Job) run(ctx context.Context, now time.Time, from cursor) (Stats, error) {
 	st := Stats{Touched: map[string][]int64{}}
+	if !j.asked {
+		j.mayPrune(ctx)
+		j.asked = ctx.Err() == nil
+	}
 	next := from.clone()
 	oldest := now.Add(-j.cfg.MaxAge)
 	started := time.Now()
@@ -228,7 +234,7 @@ func (j *Job) minutes(ctx context.Context, from cursor, next *cursor, at look, o
 	seen := map[pair]mark{}
 	group, groupCtx := parallel(ctx)
 	for _, base := range bases() {
-		found, err := j.find(ctx, dirty(j.cfg.Database, base), base, at.since(from.StoredAtMS, j.cfg.Overlap), oldest)
+		found, err := j.find(ctx, dirty(j.cfg.Database, base, j.parts(base)), base, at.since(from.StoredAtMS, j.cfg.Overlap), oldest)
 		if err != nil {
 			return errors.Join(err, group.Wait())
 		}
@@ -281,7 +287,7 @@ func (j *Job) tiers(ctx context.Context, from cursor, next *cursor, at look, old
 			if t.width == day { // hours are kept for longer, so a day is whole that began before
 				oldest = oldest.Add(-day)
 			}
-			found, err := j.find(ctx, t.dirty(j.cfg.Database), t.name, at.since(newest, j.cfg.Overlap), oldest)
+			found, err := j.find(ctx, t.dirty(j.cfg.Database, j.parts(t.source+"_base")), t.name, at.since(newest, j.cfg.Overlap), oldest)
 			if err != nil {
 				return errors.Join(err, group.Wait())
 			}

@@ -33,20 +33,20 @@ var dimensionTables = []table{
 		name: "rollup_endpoints", base: "operations_base", late: true, overflow: true, since: secondVersion,
 		dims: same("endpoint", "region"), keep: keepEndpoints, fold: []string{"endpoint", "region"},
 		sums:  concat(outcomes(), counts("at_cap", "at_cap", "attempts", "ifNull(attempts, 0)", "queue_sum_ns", "queue_ns", "connect_sum_ns", "connect_ns")),
-		hists: counts("inference_time", "inference_time_ns", "ttft", knownTTFT),
+		hists: counts("inference_time", inferenceTime, "ttft", knownTTFT),
 	},
 	table{
 		name: "rollup_inputs", base: "operations_base", late: true, overflow: true, since: secondVersion,
 		dims: []column{{"target", "target"}, {"stream", "stream"}, {"input_bucket", inputBucket}}, keep: keepTargets, fold: []string{"target"},
 		sums: concat(counts("ok", "outcome = 'ok'", "ttft_missing", "ttft_state = 'missing'", "ttft_suspect", "ttft_state = 'suspect'"), tokens),
 		// What the model does before the first token, without the wait to be let in.
-		hists: counts("ttft", knownTTFT, "prefill", "if(ttft_state = 'known', greatest(assumeNotNull(ttft_ns) - queue_ns - connect_ns, 0), NULL)", "inference_time", "inference_time_ns"),
+		hists: counts("ttft", knownTTFT, "prefill", "if(ttft_state = 'known', greatest(assumeNotNull(ttft_ns) - queue_ns - connect_ns, 0), NULL)", "inference_time", inferenceTime),
 	},
 	table{
 		name: "rollup_versions", base: "operations_base", late: true, overflow: true, since: secondVersion,
 		dims: same("service_version", "kind"), keep: keepVersions, fold: []string{"service_version"},
 		sums:  concat(outcomes(), counts("at_cap", "at_cap", "attempts", "ifNull(attempts, 0)", "attempts_unknown", "isNull(attempts)"), deadlines),
-		hists: counts("user_time", "user_time_ns", "inference_time", "inference_time_ns"),
+		hists: counts("user_time", "user_time_ns", "inference_time", inferenceTime),
 	},
 	table{
 		name: "rollup_priorities", base: "requests_base", late: true, overflow: true, since: secondVersion,

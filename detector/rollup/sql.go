@@ -275,22 +275,39 @@ func (l level) zero(db string) string {
 // meanwhile have dropped an old one.
 const marks = "max(stored_at), count(), sum(toUnixTimestamp64Milli(stored_at))"
 
+// partSlack is how much older than @since a part must be, in seconds, to be left alone.
+const partSlack = 600
+
+// youngParts leaves out the parts that were written before @since, which hold nothing new: to
+// look for new rows in the indexes of all parts would cost the more the more days are kept.
+// A part is written after its rows got their stored_at, from the same clock, and its name is
+// never used again. That old parts are left out, and not that young ones are named, makes it
+// no matter when the two lists are taken: a part that came or was merged meanwhile is read. A
+// table whose rows lie under another name is read whole.
+func youngParts(db, table string) string {
+	return fmt.Sprintf(" AND _part NOT IN (SELECT name FROM system.parts WHERE database = '%s' AND table IN ('%s', '%s_local') AND "+
+		"toInt64(toUnixTimestamp(modification_time)) < least(intDiv(toInt64(@since), 1000), toInt64(toUnixTimestamp(now()))) - %d)", db, table, table, partSlack)
+}
+
+// canPrune asks for what youngParts reads; an error says that it may not be read.
+const canPrune = "SELECT count() FROM system.parts WHERE database = ''"
+
 // dirty lists the (service, minute) pairs of a base table that got rows after @since. Days
 // before @oldest are not even looked into.
-func dirty(db, base string) string {
+func dirty(db, base, parts string) string {
 	return "SELECT service_name, toInt64(toUnixTimestamp(toStartOfMinute(ended_at))) AS cell, " + marks + " FROM " + db + "." + base +
-		" WHERE stored_at > fromUnixTimestamp64Milli(toInt64(@since)) AND ended_at >= toDateTime(@oldest, 'UTC') GROUP BY service_name, cell ORDER BY service_name, cell"
+		" WHERE stored_at > fromUnixTimestamp64Milli(toInt64(@since)) AND ended_at >= toDateTime(@oldest, 'UTC')" + parts + " GROUP BY service_name, cell ORDER BY service_name, cell"
 }
 
 // tooOld counts the pairs before @oldest that got rows after @since.
-func tooOld(db, base string) string {
+func tooOld(db, base, parts string) string {
 	return "SELECT uniqExact(service_name, toStartOfMinute(ended_at)), max(stored_at) FROM " + db + "." + base +
-		" WHERE stored_at > fromUnixTimestamp64Milli(toInt64(@since)) AND ended_at < toDateTime(@oldest, 'UTC')"
+		" WHERE stored_at > fromUnixTimestamp64Milli(toInt64(@since)) AND ended_at < toDateTime(@oldest, 'UTC')" + parts
 }
 
 // dirty lists the tier's cells whose source was written after @since. Cells that began
 // before @oldest have lost source rows to the retention and stay as they are.
-func (t tier) dirty(db string) string {
+func (t tier) dirty(db, parts string) string {
 	return "SELECT service_name, toInt64(toUnixTimestamp(" + t.cell() + ")) AS at, " + marks + " FROM " + db + "." + t.source +
-		"_base WHERE stored_at > fromUnixTimestamp64Milli(toInt64(@since)) AND minute >= toDateTime(@oldest, 'UTC') GROUP BY service_name, at ORDER BY service_name, at"
+		"_base WHERE stored_at > fromUnixTimestamp64Milli(toInt64(@since)) AND minute >= toDateTime(@oldest, 'UTC')" + parts + " GROUP BY service_name, at ORDER BY service_name, at"
 }

@@ -111,8 +111,13 @@ var tokens = counts(
 	"cached_tokens", believed("cached_tokens"),
 )
 
-// agentTime is an operation's agent time; the base table holds -1 where it is the user time.
-const agentTime = "if(agent_time_ns = -1, user_time_ns, agent_time_ns)"
+// What follows is stored in short where it follows from other columns, as the views of
+// schema version 5 say; the job reads the tables beneath them.
+const (
+	agentTime     = "multiIf(agent_time_ns = -1, user_time_ns, agent_time_ns = -2, user_time_ns - hidden_total_ns, agent_time_ns)"
+	inferenceTime = "if(inference_time_ns = -1, user_time_ns, inference_time_ns)"
+	perToken      = "if(time_per_output_token_ns = -1, intDivOrZero(" + inferenceTime + " - ttft_ns, output_tokens - 1), time_per_output_token_ns)"
+)
 
 // drift has no negative values: a planner told too little is not a danger. ClickHouse's
 // greatest skips NULL, and a drift that is not known must not become one of zero.
@@ -154,9 +159,9 @@ var sliceTables = []table{
 			counts("hidden_sum_ns", "ifNull(hidden_total_ns, 0)", "failed_attempt_sum_ns", "failed_attempt_ns",
 				"backoff_sum_ns", "backoff_ns"),
 		),
-		hists: counts("user_time", "user_time_ns", "agent_time", agentTime, "inference_time", "inference_time_ns",
+		hists: counts("user_time", "user_time_ns", "agent_time", agentTime, "inference_time", inferenceTime,
 			"ttft", "if(ttft_state = 'known', ttft_ns, NULL)",
-			"time_per_output_token", "if(ttft_state = 'suspect', NULL, time_per_output_token_ns)", "drift", drift),
+			"time_per_output_token", "if(ttft_state = 'suspect', NULL, "+perToken+")", "drift", drift),
 	},
 	{
 		name: "rollup_requests", base: "requests_base", late: true, keep: 200, fold: []string{"agent"},
@@ -175,7 +180,7 @@ var sliceTables = []table{
 				"inference_segment_sum_ns", "inference_segment_ns", "tool_sum_ns", "tool_ns", "agent_sum_ns", "agent_ns",
 				"unattributed_sum_ns", "unattributed_ns"),
 		),
-		hists: counts("user_time", "user_time_ns", "agent_time", "agent_time_ns", "hidden_path", "hidden_path_ns", "drift", drift),
+		hists: counts("user_time", "user_time_ns", "agent_time", agentTime, "hidden_path", "hidden_path_ns", "drift", drift),
 	},
 	{
 		name: "rollup_attempts", base: "attempts_base", keep: 500, fold: []string{"agent", "target", "endpoint"},

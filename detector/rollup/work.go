@@ -37,6 +37,25 @@ func (j *Job) find(ctx context.Context, query, table string, since int64, oldest
 	return f, rows.Err()
 }
 
+// parts is the condition that leaves out parts without new rows.
+func (j *Job) parts(table string) string {
+	if !j.prunes {
+		return ""
+	}
+	return youngParts(j.cfg.Database, table)
+}
+
+// mayPrune finds out whether system.parts may be read. Without it everything works and each
+// run costs more.
+func (j *Job) mayPrune(ctx context.Context) {
+	var n uint64
+	err := j.conn.QueryRow(ctx, canPrune).Scan(&n)
+	j.prunes = err == nil
+	if err != nil && ctx.Err() == nil {
+		j.cfg.Logger.Warn("system.parts cannot be read, so each rollup looks for new rows in all parts: GRANT SELECT ON system.parts and SHOW TABLES to detectd's user", "error", err)
+	}
+}
+
 // countTooOld counts what nobody rolls up, since its minutes are beyond MaxAge.
 func (j *Job) countTooOld(ctx context.Context, from cursor, oldest time.Time, st *Stats) error {
 	for _, base := range bases() {
@@ -46,7 +65,7 @@ func (j *Job) countTooOld(ctx context.Context, from cursor, oldest time.Time, st
 		}
 		var n uint64
 		var newest time.Time
-		err := j.conn.QueryRow(ctx, tooOld(j.cfg.Database, base), clickhouse.Named("since", since), clickhouse.Named("oldest", oldest.Unix())).Scan(&n, &newest)
+		err := j.conn.QueryRow(ctx, tooOld(j.cfg.Database, base, j.parts(base)), clickhouse.Named("since", since), clickhouse.Named("oldest", oldest.Unix())).Scan(&n, &newest)
 		if err != nil {
 			return fmt.Errorf("count what is too old to roll up of %s: %w", base, err)
 		}

@@ -303,27 +303,66 @@ func TestThinSpansKeepAllowedAttributesInOneOrder(t *testing.T) {
 }
 
 func TestWhatFollowsFromOtherColumnsIsStoredInShort(t *testing.T) {
+	n := func(v int64) *int64 { return &v }
 	length, inference := int64(7e9), int64(5e9)
 	op := &rows.Operation{Common: rows.Common{TraceID: "t"}, OperationID: "o", InferenceTimeNS: &inference,
 		Facts: rows.Facts{StartedAt: testNow.UnixNano() - length, EndedAt: testNow.UnixNano(), SampleWeight: 1}}
 	op.UserTimeNS, op.AgentTimeNS, op.PathNS, op.ToolNS, op.InferenceSegmentNS = length, &length, length, length, inference
+	op.TTFTNS, op.FirstChunkNS, op.TTFTSegmentNS, op.GenerationNS = n(1e9), n(1e9), 1e9, 4e9
+	op.OutputTokens, op.TimePerOutputTokenNS = n(8), n(571_428_571)
 	other := *op
 	other.StartedAt, other.PathNS, other.ToolNS, other.AgentTimeNS, other.InferenceSegmentNS = op.StartedAt+1, 1, 0, nil, 3
-	got := collectAt(testNow, op, &other)
+	other.InferenceTimeNS, other.FirstChunkNS, other.TTFTSegmentNS, other.GenerationNS, other.TimePerOutputTokenNS = nil, n(2), 0, 0, nil
+	retried := other
+	retried.InferenceTimeNS, retried.HiddenTotalNS, retried.AgentTimeNS, retried.ToolNS = &length, n(2e9), n(5e9), 5e9
+	retried.OutputTokens, retried.TimePerOutputTokenNS = n(1), n(3)
+	got := collectAt(testNow, op, &other, &retried)
 	require.Empty(t, got.bad)
-	minus := int64(sameLength)
 	want := map[string]any{
-		"started_at": []time.Time{time.Unix(0, 0).UTC(), testNow.Add(1 - 7*time.Second)}, "path_ns": []int64{-1, 1}, "tool_ns": []int64{-1, 0},
-		"agent_time_ns": []*int64{&minus, nil}, "inference_segment_ns": []int64{-1, 3}, "user_time_ns": []int64{length, length},
+		"started_at": []time.Time{time.Unix(0, 0).UTC(), testNow.Add(1 - 7*time.Second), testNow.Add(1 - 7*time.Second)},
+		"path_ns":    []int64{-1, 1, 1}, "tool_ns": []int64{-1, 0, -2}, "user_time_ns": []int64{length, length, length},
+		"agent_time_ns": []*int64{n(-1), nil, n(-2)}, "inference_time_ns": []*int64{&inference, nil, n(-1)}, "inference_segment_ns": []int64{-1, 3, 3},
+		"first_chunk_ns": []*int64{n(-1), n(2), n(2)}, "ttft_ns": []*int64{n(1e9), n(1e9), n(1e9)}, "ttft_segment_ns": []int64{-1, 0, 0},
+		"generation_ns": []int64{-1, 0, 0}, "time_per_output_token_ns": []*int64{n(-1), nil, n(3)},
 	}
+	found := 0
 	for _, c := range got.rows[rows.TableOperations].Columns() {
 		if v, ok := want[c.Name()]; ok {
 			require.Equal(t, v, c.Values(), c.Name())
+			found++
 		}
 	}
-	op.PathNS = -1
-	bad := collectAt(testNow, op).bad
+	require.Len(t, want, found)
+	for column, spoil := range map[string]func(*rows.Operation){
+		"path_ns is -1":        func(o *rows.Operation) { o.PathNS = -1 },
+		"agent_time_ns is -2":  func(o *rows.Operation) { o.AgentTimeNS = n(-2) },
+		"generation_ns is -1":  func(o *rows.Operation) { o.GenerationNS = -1 },
+		"first_chunk_ns is -1": func(o *rows.Operation) { o.FirstChunkNS = n(-1) },
+	} {
+		spoilt := *op
+		spoil(&spoilt)
+		bad := collectAt(testNow, &spoilt).bad
+		require.Len(t, bad, 1)
+		require.Equal(t, reasonBadRow, bad[0].reason)
+		require.ErrorContains(t, bad[0].err, column)
+	}
+}
+
+func TestWhatIsLeftOfADeadlineIsStoredAsTheDeadline(t *testing.T) {
+	n := func(v int64) *int64 { return &v }
+	start := testNow.UnixNano() - 3e9
+	attempt := func(left *int64) *rows.Attempt {
+		return &rows.Attempt{Common: rows.Common{TraceID: "t"}, AttemptID: "a", OperationID: "o", DurationNS: 3e9, RemainingNS: left,
+			Facts: rows.Facts{StartedAt: start, EndedAt: testNow.UnixNano(), SampleWeight: 1}}
+	}
+	got := collectAt(testNow, attempt(n(60e9)), attempt(nil), attempt(n(-5e9)), attempt(n(0)))
+	require.Empty(t, got.bad)
+	for _, c := range got.rows[rows.TableAttempts].Columns() {
+		if c.Name() == "remaining_ns" {
+			require.Equal(t, []*int64{n(start + 60e9), nil, n(start - 5e9), n(start)}, c.Values())
+		}
+	}
+	bad := collectAt(testNow, attempt(n(farAhead+1))).bad
 	require.Len(t, bad, 1)
-	require.Equal(t, reasonBadRow, bad[0].reason)
-	require.ErrorContains(t, bad[0].err, "path_ns is -1")
+	require.ErrorContains(t, bad[0].err, "more than twelve years")
 }

@@ -158,8 +158,10 @@ func (t *tableRows) Int(column int, v int64) {
 		case t.bad != nil:
 		case t.fields[column].Time:
 			t.bad, t.reason = t.badTime(column, v), reasonBadTime
-		case v == sameLength && t.follows.stands(c):
-			t.bad, t.reason = fmt.Errorf("%s is %d, which no length of time is", t.fields[column].Column, v), reasonBadRow
+		default:
+			if t.bad = t.follows.problem(c, v); t.bad != nil {
+				t.reason = reasonBadRow
+			}
 		}
 		c.Set(t.Rows(), v)
 	case *block.Number[uint64]:

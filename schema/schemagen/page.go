@@ -146,8 +146,9 @@ func writeTable(b *strings.Builder, t schema.Table, comments map[string]string) 
 }
 
 var (
-	sameLength  = regexp.MustCompile("if\\((\\w+) = -1, (?:ifNull\\()?(\\w+)")
-	sameInstant = regexp.MustCompile("if\\(toUnixTimestamp64Nano\\((\\w+)\\) = 0, (\\w+) - toIntervalNanosecond\\((\\w+)\\)")
+	replaced    = regexp.MustCompile(`(?m)^    (.+) AS (\w+),?$`)
+	sameInstant = regexp.MustCompile(`toUnixTimestamp64Nano\(stored\.(\w+)\) = 0, (.+), stored\.\w+\)$`)
+	ofDeadline  = regexp.MustCompile(`stored\.(\w+) > \d+, stored\.\w+ - `)
 )
 
 // putBack says of each column of a base table that is stored in short how to read it, by
@@ -158,12 +159,21 @@ func putBack(base string) map[string]string {
 		if v.Name+"_base" != base {
 			continue
 		}
-		for _, m := range sameLength.FindAllStringSubmatch(v.Select, -1) {
-			out[m[1]] = fmt.Sprintf("In this table -1 stands for the value of `%s`; the view `%s` puts it back.", m[2], v.Name)
-		}
-		for _, m := range sameInstant.FindAllStringSubmatch(v.Select, -1) {
-			out[m[1]] = fmt.Sprintf("In this table 1970-01-01 stands for `%s` - `%s`; the view `%s` puts it back.", m[2], m[3], v.Name)
+		for _, m := range replaced.FindAllStringSubmatch(v.Select, -1) {
+			out[m[2]] = inShort(v.Name, m[1])
 		}
 	}
 	return out
+}
+
+// inShort says what stands in a base table for what a view's expression makes of it.
+func inShort(view, expression string) string {
+	plain := func(s string) string { return strings.ReplaceAll(s, "stored.", "") }
+	if m := sameInstant.FindStringSubmatch(expression); m != nil && !strings.Contains(expression, "remaining") {
+		return fmt.Sprintf("In this table 1970-01-01 stands for `%s`; the view `%s` puts it back.", plain(m[2]), view)
+	}
+	if ofDeadline.MatchString(expression) {
+		return fmt.Sprintf("In this table a value of more than twelve years is the deadline itself, in Unix nanoseconds; the view `%s` puts it back.", view)
+	}
+	return fmt.Sprintf("In this table values below 0 stand for what other columns say; the view `%s` puts it back: `%s`.", view, plain(expression))
 }

@@ -1,0 +1,1 @@
+MODIFY COLUMN trace_id String CODEC(ZSTD(6))
