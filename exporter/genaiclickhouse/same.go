@@ -133,9 +133,6 @@ func (t *tableRows) newFollows() follows {
 
 // problem says why v cannot be stored in a column: it means something else there.
 func (f *follows) problem(c *block.Number[int64], v int64) error {
-	if c == f.remaining && v > farAhead {
-		return fmt.Errorf("%s is %d, more than twelve years", c.Name(), v)
-	}
 	for _, r := range f.rules {
 		if r.to == c && v == r.code {
 			return fmt.Errorf("%s is %d, which no length of time is", c.Name(), v)
@@ -154,10 +151,12 @@ func (f *follows) shorten(row int) {
 		length = f.length.At(row)
 	}
 	if f.remaining != nil && f.remaining.IsSet(row) && f.started.IsSet(row) {
-		// The sum of two large numbers may be none of an instant: then it stays as it is.
-		if at := f.started.At(row) + f.remaining.At(row); f.started.At(row) > 0 && at > farAhead {
-			f.remaining.Set(row, at)
+		// Who has more than that left has no deadline worth the name.
+		left := min(f.remaining.At(row), farAhead)
+		if at := f.started.At(row) + left; at > farAhead {
+			left = at
 		}
+		f.remaining.Set(row, left)
 	}
 	if f.started.IsSet(row) && f.started.At(row) == f.ended.At(row)-length {
 		f.started.Set(row, sameInstant)
