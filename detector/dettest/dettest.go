@@ -5,31 +5,14 @@ package dettest
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"reflect"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
-	"driftline/internal/engine/enginetest"
 	"driftline/internal/rows"
-	"driftline/schema"
 )
-
-// DB returns a connection and the name of an empty, migrated database. The
-// package's TestMain must be enginetest.Main.
-func DB(t testing.TB) (driver.Conn, string) {
-	t.Helper()
-	e := enginetest.Shared(t)
-	db := e.Database(t)
-	conn := e.ConnTo(t, db)
-	if err := schema.Up(context.Background(), conn, schema.Options{Database: db}, slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatalf("migrate %s: %v", db, err)
-	}
-	return conn, db
-}
 
 // Insert writes rows of any tables to their base tables, one INSERT per table. The
 // engine sets stored_at; ingestedAt stands for the exporter's clock.

@@ -29,7 +29,9 @@ const minuteFilter = "ended_at >= toDateTime(@lo, 'UTC') AND ended_at < toDateTi
 // of it become one.
 type agg struct {
 	name, expr string
-	hist       bool
+	// of is what a source row adds to a sum, if it counts at all: see [level.counted].
+	of   string
+	hist bool
 }
 
 // level is one step of aggregation: rows of a source to cells of a table.
@@ -43,6 +45,10 @@ type level struct {
 	with []string
 	dims []column
 	aggs []agg
+	// pack makes a packed number of x, an element of a hist's array; empty where it is one.
+	pack string
+	// counted is which source rows the sums are of; empty means all.
+	counted string
 	// newest and rows are aggregates over the source rows of a group, of which versions are
 	// made: the newest stored_at in seconds, and the base rows and their revisions.
 	newest, rows string
@@ -62,19 +68,19 @@ func (t table) minuteLevel(db string) level {
 		aggs = append(aggs, agg{name: "overflow", expr: "0"})
 	}
 	for _, s := range t.sums {
-		aggs = append(aggs, agg{name: s.name, expr: fmt.Sprintf("sumIf(%s, whole_row)", s.expr)})
+		aggs = append(aggs, agg{name: s.name, expr: fmt.Sprintf("sumIf(%s, whole_row)", s.expr), of: s.expr})
 	}
 	for _, h := range t.hists {
 		known := "known_" + h.name
 		with = append(with, fmt.Sprintf("whole_row AND ifNull(%s >= 0, false) AS %s", h.expr, known))
 		aggs = append(aggs,
-			agg{name: h.name + "_n", expr: "countIf(" + known + ")"},
-			agg{name: h.name + "_sum_ns", expr: fmt.Sprintf("sumIf(assumeNotNull(%s), %s)", h.expr, known)},
-			agg{name: h.name, expr: fmt.Sprintf("groupArrayIf(%s, %s)", packed(stats.SQLBucketExpr("assumeNotNull("+h.expr+") / 1e6"), "1"), known), hist: true})
+			agg{name: h.name + "_n", expr: "countIf(" + known + ")", of: known},
+			agg{name: h.name + "_sum_ns", expr: fmt.Sprintf("sumIf(assumeNotNull(%s), %s)", h.expr, known), of: fmt.Sprintf("if(%s, assumeNotNull(%s), 0)", known, h.expr)},
+			agg{name: h.name, expr: fmt.Sprintf("groupArrayIf(toUInt64(assumeNotNull(%s)), %s)", h.expr, known), hist: true})
 	}
 	return level{
 		target: t.name + "_1m_base", from: db + "." + t.base + " FINAL", filter: minuteFilter, cell: "toStartOfMinute(ended_at)", with: with,
-		dims: t.dims, aggs: aggs, newest: "toUnixTimestamp(max(stored_at))", rows: minuteRows,
+		dims: t.dims, aggs: aggs, newest: "toUnixTimestamp(max(stored_at))", rows: minuteRows, counted: "whole_row", pack: packed(stats.SQLBucketExpr("x / 1e6"), "1"),
 		keep: t.keep, fold: t.fold,
 	}
 }
@@ -88,7 +94,7 @@ func (t tier) level(db string) level {
 func (t tier) levelFrom(from, filter string) level {
 	aggs := []agg{}
 	for _, m := range t.scalars {
-		aggs = append(aggs, agg{name: m, expr: "sum(" + m + ")"})
+		aggs = append(aggs, agg{name: m, expr: "sum(" + m + ")", of: m})
 	}
 	for _, h := range t.hists {
 		aggs = append(aggs, agg{name: h, expr: fmt.Sprintf("groupArrayArray(arrayMap((b, c) -> %s, %s_buckets, %s_counts))", packed("b", "c"), h, h), hist: true})
@@ -108,7 +114,8 @@ func (t tier) levelFrom(from, filter string) level {
 }
 
 // While a histogram is put together it is an array of numbers, each a bucket above its
-// count, which takes a tenth of the time of sums in maps. bucketShift leaves a count 40 bits;
+// count, which takes a tenth of the time of sums in maps. All histograms of a cell are one
+// array of such arrays, so that what is done to each is planned once. bucketShift leaves a count 40 bits;
 // with bucketOffset no bucket is 0.
 const (
 	bucketShift  = 40
@@ -166,25 +173,37 @@ func (l level) dimNames() []string {
 
 // cells is the sub-query of the cells as they must be, with what their versions are made
 // of. Both come from one read, so they always belong together. The sums are one array all
-// the way, since the server's planning of a statement grows with columns times sub-queries.
+// the way, counts first, since the server's planning of a statement grows with columns times sub-queries.
 func (l level) cells() string {
 	dims := l.dimNames()
 	inner := []string{"service_name", l.cell + " AS cell"}
 	for _, d := range l.dims {
 		inner = append(inner, d.expr+" AS dim_"+d.name)
 	}
-	var sums, hists []string
+	var plain, sums, hists []string
 	over := 0
 	for _, a := range l.aggs {
 		if a.hist {
-			inner, hists = append(inner, a.expr+" AS agg_"+a.name), append(hists, a.name)
+			hists = append(hists, a.expr)
 			continue
 		}
-		if sums = append(sums, "toInt64("+a.expr+")"); a.name == "overflow" {
-			over = len(sums)
+		if a.of != "" {
+			sums = append(sums, "toInt64("+a.of+")")
+		} else {
+			plain = append(plain, "toInt64("+a.expr+")")
+		}
+		if a.name == "overflow" {
+			over = len(plain) + len(sums)
 		}
 	}
-	inner = append(inner, "["+strings.Join(sums, ", ")+"] AS sums", l.newest+" AS newest", l.rows+" AS versioned")
+	if len(hists) > 0 {
+		inner = append(inner, "["+strings.Join(hists, ", ")+"] AS hists")
+	}
+	each := l.sumEach(sums)
+	if len(plain) > 0 {
+		each = "arrayConcat([" + strings.Join(plain, ", ") + "], " + each + ")"
+	}
+	inner = append(inner, each+" AS sums", l.newest+" AS newest", l.rows+" AS versioned")
 	with := ""
 	if len(l.with) > 0 {
 		with = "WITH " + strings.Join(l.with, ", ") + " "
@@ -209,11 +228,26 @@ func (l level) cells() string {
 	if over > 0 {
 		outer = append(outer, fmt.Sprintf("sum(if(r.folded, r.sums[1], r.sums[%d])) AS cell_overflow", over))
 	}
-	for _, h := range hists {
-		outer = append(outer, fmt.Sprintf("arraySort(groupArrayArray(r.agg_%s)) AS agg_%s", h, h), ends("agg_"+h)+" AS ends_"+h)
+	if len(hists) > 0 {
+		h := "h"
+		if l.pack != "" {
+			h = "arrayMap(x -> " + l.pack + ", h)"
+		}
+		buckets, counts := unpacked("h", "e")
+		outer = append(outer, "arrayMap(h -> arraySort("+h+"), groupArrayArrayForEach(r.hists)) AS cell_hists", "arrayMap(h -> "+ends("h")+", cell_hists) AS cell_ends",
+			"arrayMap((h, e) -> "+buckets+", cell_hists, cell_ends) AS cell_buckets", "arrayMap((h, e) -> "+counts+", cell_hists, cell_ends) AS cell_counts")
 	}
 	outer = append(outer, "any(r.cell_newest) AS cell_newest", "any(r.cell_rows) AS cell_rows")
 	return "SELECT " + strings.Join(outer, ", ") + " FROM (" + sql + ") AS r GROUP BY " + groups
+}
+
+// sumEach is the array of the sums of several expressions, as one aggregate function.
+func (l level) sumEach(of []string) string {
+	array := "[" + strings.Join(of, ", ") + "]"
+	if l.counted == "" {
+		return "sumForEach(" + array + ")"
+	}
+	return "sumForEachIf(" + array + ", " + l.counted + ")"
 }
 
 // columns lists the target's columns as select fills them.
@@ -235,12 +269,12 @@ func (l level) selected() string {
 	for _, d := range l.dims {
 		out = append(out, "dim_"+d.name+" AS "+d.name)
 	}
-	at := 0
+	at, hist := 0, 0
 	for _, a := range l.aggs {
 		switch {
 		case a.hist:
-			buckets, counts := unpacked("agg_"+a.name, "ends_"+a.name)
-			out = append(out, buckets+" AS "+a.name+"_buckets", counts+" AS "+a.name+"_counts")
+			hist++
+			out = append(out, fmt.Sprintf("cell_buckets[%d] AS %s_buckets, cell_counts[%d] AS %s_counts", hist, a.name, hist, a.name))
 			continue
 		case a.name == "overflow":
 			out = append(out, "cell_overflow AS overflow")
