@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -49,8 +50,11 @@ each, and prints what would have been sent. Timestamps are RFC 3339, or seconds,
   detectd backtest --csv latencies.csv --unit ms`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.check(c.Flags().Changed); err != nil {
+				return usageError{err}
+			}
 			if f.csv != "" {
-				return runCSV(c.Context(), f, c.OutOrStdout())
+				return runCSV(c.Context(), f, c.InOrStdin(), c.OutOrStdout())
 			}
 			if !c.Flags().Changed("seed") {
 				f.seed = rand.Uint64() % 1_000_000
@@ -73,8 +77,28 @@ each, and prints what would have been sent. Timestamps are RFC 3339, or seconds,
 	return c
 }
 
+// check reports every flag that means nothing beside the others, rather than leave it out.
+func (f *backtestFlags) check(given func(flag string) bool) error {
+	var errs []error
+	if !given("csv") {
+		if given("unit") {
+			errs = append(errs, errors.New("--unit: is of the values in --csv, which is not given"))
+		}
+		return errors.Join(errs...)
+	}
+	if f.csv == "" {
+		errs = append(errs, errors.New("--csv: want the name of a file, or - for standard input"))
+	}
+	for _, name := range []string{"seed", "scenarios", "per-kind", "held-out", "healthy-days", "healthy-slices", "workers"} {
+		if given(name) {
+			errs = append(errs, fmt.Errorf("--%s: is of the simulated suite, and --csv judges a file instead", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // runCSV judges a plain series.
-func runCSV(ctx context.Context, f *backtestFlags, stdout io.Writer) error {
+func runCSV(ctx context.Context, f *backtestFlags, in io.Reader, stdout io.Writer) error {
 	if err := checkOutput(f.output); err != nil {
 		return err
 	}
@@ -82,7 +106,6 @@ func runCSV(ctx context.Context, f *backtestFlags, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	in := io.Reader(os.Stdin)
 	if f.csv != "-" {
 		file, err := os.Open(f.csv)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"time"
 
@@ -70,7 +71,7 @@ func (f *replayFlags) options(now time.Time) (replay.Options, chconn.Target, sch
 	o.From, wrongFrom = instantOf("--from", f.from, now)
 	o.To, wrongTo = instantOf("--to", f.to, now)
 	if f.speed != "max" {
-		if o.Speed, err = strconv.ParseFloat(f.speed, 64); err != nil || !(o.Speed > 0) {
+		if o.Speed, err = strconv.ParseFloat(f.speed, 64); err != nil || !(o.Speed > 0) || math.IsInf(o.Speed, 0) {
 			wrongSpeed = fmt.Errorf("--speed %q: want a number above 0, or max", f.speed)
 		}
 	}
@@ -110,7 +111,7 @@ func (f *replayFlags) run(ctx context.Context, g *global, stdout, stderr io.Writ
 	var failed error
 	o.Transition = func(a detector.Alert) { failed = errors.Join(failed, printReplayed(stdout, f.output, a)) }
 	hour := o.From.Truncate(time.Hour)
-	o.Round = func(now time.Time) {
+	o.Round = func(now time.Time, _ detector.Round) {
 		if h := now.Truncate(time.Hour); h.After(hour) {
 			hour = h
 			fmt.Fprintf(stderr, "replayed to %s\n", h.Format(time.RFC3339))

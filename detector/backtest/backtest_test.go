@@ -72,9 +72,9 @@ func TestSuite(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	o := options()
-	o.Kinds, o.PerKind, o.HealthyDays, o.HealthySlices = []string{"nonsense"}, -1, -1, 2
+	o.Kinds, o.PerKind, o.HealthyDays, o.HealthySlices, o.Workers = []string{"nonsense"}, -1, -1, 2, -3
 	_, err := backtest.Play(context.Background(), o)
-	for _, part := range []string{"nonsense", "-1 scenarios", "-1 healthy days", "2 healthy slices"} {
+	for _, part := range []string{"nonsense", "-1 scenarios", "-1 healthy days", "2 healthy slices", "-3 workers"} {
 		require.ErrorContains(t, err, part)
 	}
 }

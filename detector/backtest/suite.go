@@ -56,6 +56,9 @@ func (o Options) Validate() error {
 	if o.HealthySlices < slicesPerAgent || o.HealthySlices > 1000 {
 		errs = append(errs, fmt.Errorf("%d healthy slices: want %d to 1000", o.HealthySlices, slicesPerAgent))
 	}
+	if o.Workers < 0 {
+		errs = append(errs, fmt.Errorf("%d workers: want 0 for one per processor, or more", o.Workers))
+	}
 	if o.PerKind == 0 && o.HealthyDays == 0 {
 		errs = append(errs, errors.New("neither scenarios nor healthy days: there is nothing to play"))
 	}

@@ -23,9 +23,9 @@ type Options struct {
 	// can be run.
 	Speed float64
 	// Transition gets each alert that fires or resolves, shadow ones included, and Round each
-	// round's time after it. Both may be nil.
+	// round with its time, after it. Both may be nil.
 	Transition func(detector.Alert)
-	Round      func(now time.Time)
+	Round      func(now time.Time, round detector.Round)
 	// Sleep waits between rounds where Speed is not 0; nil is by the machine's clock.
 	Sleep func(ctx context.Context, d time.Duration) error
 	// Logger gets what is not an alert; nil is nowhere.
@@ -126,7 +126,7 @@ func Run(ctx context.Context, o Options, st detector.Store) (Stats, error) {
 			}
 		}
 		if o.Round != nil {
-			o.Round(now)
+			o.Round(now, r)
 		}
 		if o.Speed > 0 {
 			pause := time.Duration(float64(o.Config.Interval)/o.Speed) - time.Since(began)

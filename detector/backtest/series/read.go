@@ -25,7 +25,7 @@ var unitOf = map[string]time.Duration{"ns": time.Nanosecond, "us": time.Microsec
 
 // Read reads lines of "timestamp,value". A timestamp is RFC 3339, or seconds, milliseconds,
 // microseconds or nanoseconds since 1970, told apart by their size: each holds for the years
-// 1973 to 5138 of the unit before it. The first line may be a header. An error names the
+// 1973 to 5138 of the unit before it. The first line may be a header, of which neither field is a time or a number. An error names the
 // line, and the column in characters.
 func Read(r io.Reader, unit string) ([]Point, error) {
 	scale, ok := unitOf[unit]
@@ -52,16 +52,16 @@ func Read(r io.Reader, unit string) ([]Point, error) {
 			return fmt.Errorf("line %d, column %d: "+format, append([]any{line, column}, args...)...)
 		}
 		if len(record) != 2 {
-			return nil, at(0, "%d fields: want two, timestamp,value", len(record))
+			return nil, at(0, "fields: %d; want two with a comma between them, timestamp,value", len(record))
 		}
 		when, err := timestamp(strings.TrimSpace(record[0]))
 		if err != nil {
-			if first && !strings.ContainsAny(record[0], "0123456789") {
-				continue // a header
+			if _, e := number(record[1]); first && e != nil {
+				continue // a header: neither is what it should be
 			}
 			return nil, at(0, "%w", err)
 		}
-		v, err := strconv.ParseFloat(strings.TrimSpace(record[1]), 64)
+		v, err := number(record[1])
 		if err != nil {
 			return nil, at(1, "value %q: want a number", record[1])
 		}
@@ -77,6 +77,15 @@ func Read(r io.Reader, unit string) ([]Point, error) {
 	return out, nil
 }
 
+// number reads a decimal number; what else Go's programs may write as one is no latency.
+func number(s string) (float64, error) {
+	s = strings.TrimSpace(s)
+	if strings.ContainsAny(s, "_xX") {
+		return 0, strconv.ErrSyntax
+	}
+	return strconv.ParseFloat(s, 64)
+}
+
 // maxLatency is beyond what any call takes; such a value is in another unit.
 const maxLatency = 30 * 24 * time.Hour
 
@@ -88,7 +97,7 @@ func timestamp(s string) (time.Time, error) {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return epoch(float64(n), n, wrong)
 	}
-	v, err := strconv.ParseFloat(s, 64)
+	v, err := number(s)
 	if err != nil || math.IsNaN(v) || math.Abs(v) > math.MaxInt64/2 {
 		return time.Time{}, wrong
 	}

@@ -47,6 +47,9 @@ func Run(ctx context.Context, cfg detector.Config, points []Point) ([]detector.A
 	if length := last.Sub(first); length > maxLength {
 		return nil, fmt.Errorf("the series is %s long, from %s to %s: want at most %s; is a timestamp wrong?", length.Round(time.Hour), first.Format(time.RFC3339), last.Format(time.RFC3339), maxLength)
 	}
+	if !slices.ContainsFunc(points, func(p Point) bool { return p.Latency > 0 }) {
+		return nil, fmt.Errorf("all %d values are 0: nothing is usual to be compared with", len(points))
+	}
 	cfg.Overrides = nil
 	cfg.Shadow = map[string]bool{}
 	for _, name := range detector.Shadowable() {

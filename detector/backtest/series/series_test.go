@@ -24,7 +24,7 @@ func TestRead(t *testing.T) {
 		require.WithinDuration(t, want, p.At, time.Microsecond)
 		require.Equal(t, 1500*time.Millisecond, p.Latency)
 	}
-	for _, text := range []string{"\ufefftimestamp,value\r\n1772445601,1\r\n", "\ufeff1772445601,1\r\n"} { // as spreadsheets write
+	for _, text := range []string{"ts_2026,p95\n1772445601,1", "\n\n1772445601,1\n\n", "\ufefftimestamp,value\r\n1772445601,1\r\n", "\ufeff1772445601,1\r\n"} { // as spreadsheets write
 		got, err := series.Read(strings.NewReader(text), "s")
 		require.NoError(t, err)
 		require.Len(t, got, 1)
@@ -43,10 +43,18 @@ func TestErrorsNameLineAndColumn(t *testing.T) {
 		"1772445601,1\n1772445602,x\n": `line 2, column 12: value "x"`,
 		"1772445601,1\nyesterday,1\n":  `line 2, column 1: timestamp "yesterday"`,
 		"yesterday at 5,1\n":           `line 1, column 1: timestamp`,
-		"1772445601,1,2\n":             "line 1, column 1: 3 fields",
+		"1772445601,1,2\n":             "line 1, column 1: fields: 3",
 		"1772445601,-1\n":              "line 1, column 12: value",
 		"1772445601,NaN\n":             "line 1, column 12: value",
 		"1772445601,9e9\n":             "want 0 or more and less than",
+		"1772445600,value\n":           "line 1, column 12: value",
+		"nan,1\n":                      `line 1, column 1: timestamp "nan"`,
+		"inf,1\n":                      `line 1, column 1: timestamp "inf"`,
+		"1772445601,1_0\n":             "want a number",
+		"1772445601,0x10\n":            "want a number",
+		"1772445601,\n":                `line 1, column 12: value ""`,
+		"1772445601;1\n":               "fields: 1; want two with a comma",
+		"\n\n1772445601,1\n\n1,Inf\n":  "line 5, column 3: value",
 		"-5,1\n":                       "timestamp \"-5\"",
 		"\"1772445601,1\n":             "line 1, column",
 	} {
