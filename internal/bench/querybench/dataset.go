@@ -58,6 +58,11 @@ func (d *db) upgrade(ctx context.Context, s shape, dir string) error {
 		return err
 	}
 	defer d.stop()
+	steps := func() (uint64, error) { return d.number(ctx, "SELECT count() FROM "+large+".schema_migrations") }
+	before, err := steps()
+	if err != nil {
+		return err
+	}
 	for _, database := range []string{large, small} {
 		if err := d.migrate(ctx, database); err != nil {
 			return err
@@ -76,6 +81,26 @@ func (d *db) upgrade(ctx context.Context, s shape, dir string) error {
 		}
 		// A table that was rebuilt is in as many parts as it was copied in.
 		if err := d.settle(ctx, s, database); err != nil {
+			return err
+		}
+	}
+	if after, err := steps(); err != nil || after == before {
+		return err
+	}
+	return d.cutAgain(ctx, s)
+}
+
+// cutAgain makes the small dataset's tables of whole months anew: if they were rebuilt, each by
+// itself, they are in fewer parts than the large one's.
+func (d *db) cutAgain(ctx context.Context, s shape) error {
+	for _, t := range schema.Tables() {
+		if eventTime(t) == "" || strings.HasPrefix(t.PartitionBy, "toDate(") || !strings.HasPrefix(t.Name, "rollup_") {
+			continue
+		}
+		if err := d.exec(ctx, "TRUNCATE TABLE "+small+"."+t.Name+" SYNC"); err != nil {
+			return err
+		}
+		if err := d.cutParts(ctx, t, large, small, window(t, s.to.AddDate(0, 0, -smallDays), s.to)); err != nil {
 			return err
 		}
 	}
