@@ -26,5 +26,5 @@ if [ -n "$unformatted" ]; then
   exit 1
 fi
 
-# -p 2: several packages start a real engine of their own.
-exec go test -p "${TEST_PARALLEL:-2}" -timeout 14m "$@" ./...
+# -p 2: several packages start a real engine of their own. The timeout ends what hangs, on a busy machine too.
+exec go test -p "${TEST_PARALLEL:-2}" -timeout 40m "$@" ./...

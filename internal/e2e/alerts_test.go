@@ -125,7 +125,7 @@ func TestAlertsReachAlertmanagerAndWebhook(t *testing.T) {
 	}
 	require.True(t, sent["retry_bimodality"], "what comes first is sent: %v", sent)
 	require.Greater(t, len(sent), 1)
-	eventually(t, 20*time.Second, func() error {
+	eventually(t, 60*time.Second, func() error {
 		err := look()
 		for name := range sent {
 			if _, known := inAlertmanager[name]; !known {

@@ -45,7 +45,7 @@ func (l *ledger) add(td ptrace.Traces) {
 func (l *ledger) send(t *testing.T, otlp string, exports []sim.Emission) {
 	t.Helper()
 	for _, e := range exports {
-		eventually(t, 30*time.Second, func() error { return sendSpans(t.Context(), otlp, e.Traces) })
+		eventually(t, 60*time.Second, func() error { return sendSpans(t.Context(), otlp, e.Traces) })
 		l.add(e.Traces)
 	}
 }
@@ -130,7 +130,7 @@ func TestWhatSurvives(t *testing.T) {
 	t.Run("kill -9 of the engine", func(t *testing.T) {
 		conn := connect(t, in.clickhouse)
 		taken.send(t, in.otlp, exports[:quarter])
-		eventually(t, 20*time.Second, func() error {
+		eventually(t, 60*time.Second, func() error {
 			if scalar[uint64](t, conn, "SELECT count() FROM spans") == 0 {
 				return errors.New("nothing is stored")
 			}
@@ -145,7 +145,7 @@ func TestWhatSurvives(t *testing.T) {
 				require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
 				taken.send(t, in.otlp, exports[at:at+quarter/4])
 				at += quarter / 4
-				eventually(t, 30*time.Second, func() error {
+				eventually(t, 60*time.Second, func() error {
 					s := scrape(t, in.ui+"/metrics")
 					if s.exporter("spans_received") == s.exporter("spans_stored")+s.exporter("spans_skipped")+s.exporter("spans_refused") {
 						return errors.New("no insert is under way")
@@ -171,7 +171,7 @@ func TestWhatSurvives(t *testing.T) {
 		// counted, and the attempt's own row is there.
 		var unknown map[string]string
 		var s sums
-		eventually(t, 40*time.Second, func() error {
+		eventually(t, 60*time.Second, func() error {
 			unknown = taken.missing(t, conn)
 			s = scrape(t, in.ui+"/metrics")
 			skipped := s[`otelcol_exporter_genaiclickhouse_spans_skipped{reason="not_genai"}`]
@@ -198,7 +198,7 @@ func TestWhatSurvives(t *testing.T) {
 		code, ended := in.wait(10 * time.Second)
 		require.True(t, ended)
 		require.Equal(t, -1, code)
-		eventually(t, 10*time.Second, func() error { return gone(pid) })
+		eventually(t, 60*time.Second, func() error { return gone(pid) })
 
 		in = startStandalone(outer, data)
 		conn := connect(t, in.clickhouse)
@@ -267,7 +267,7 @@ func TestReadinessTellsOfTheEngine(t *testing.T) {
 	require.Equal(t, http.StatusOK, code)
 	pid := in.enginePID()
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-	eventually(t, 10*time.Second, func() error {
+	eventually(t, 60*time.Second, func() error {
 		if code, body := get(t, in.ui+"/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "engine") {
 			return fmt.Errorf("/readyz: %d %s", code, body)
 		}

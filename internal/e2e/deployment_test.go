@@ -80,7 +80,7 @@ func TestSeparateParts(t *testing.T) {
 	sent := newLedger()
 	exports := simulated(t, 2*time.Minute, 60)
 	sent.send(t, "http://"+a[1], exports[:len(exports)/2])
-	eventually(t, 20*time.Second, func() error {
+	eventually(t, 60*time.Second, func() error {
 		if !strings.Contains(col.stderr.String(), "waiting for ClickHouse; data is kept in the queue") {
 			return errors.New("the collector does not say that it waits")
 		}
@@ -133,7 +133,7 @@ func TestSeparateParts(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile(settings, []byte(text), 0o600))
 		serve.signal(syscall.SIGHUP)
-		eventually(t, 20*time.Second, func() error {
+		eventually(t, 60*time.Second, func() error {
 			if !strings.Contains(serve.stderr.String(), want) {
 				return fmt.Errorf("detectd serve does not say %q", want)
 			}
