@@ -198,7 +198,7 @@ func TestWhatSurvives(t *testing.T) {
 		code, ended := in.wait(10 * time.Second)
 		require.True(t, ended)
 		require.Equal(t, -1, code)
-		eventually(t, 60*time.Second, func() error { return gone(pid) })
+		eventually(t, 10*time.Second, func() error { return gone(pid) })
 
 		in = startStandalone(outer, data)
 		conn := connect(t, in.clickhouse)
@@ -267,7 +267,7 @@ func TestReadinessTellsOfTheEngine(t *testing.T) {
 	require.Equal(t, http.StatusOK, code)
 	pid := in.enginePID()
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-	eventually(t, 60*time.Second, func() error {
+	eventually(t, 10*time.Second, func() error {
 		if code, body := get(t, in.ui+"/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "engine") {
 			return fmt.Errorf("/readyz: %d %s", code, body)
 		}
