@@ -24,7 +24,7 @@ func JudgeDispatch(w WorkWindow, b WorkBaseline, cfg DriftConfig, minBlocks int)
 		return v.with(NoBaseline, "learning")
 	}
 	k := doomed(&w.Sum, b.P95MS)
-	r, err := riseOf(k, w.Sum.Left.N, min(b.Doomed, b.Left), b.Left, minBaseOperations, cfg.MinShare, cfg.MinShare)
+	r, err := w.riseOf(k, w.Sum.Left.N, b.Doomed, b.Left, cfg.MinShare)
 	if err != nil {
 		return v.with(Insufficient, "few_deadlines")
 	}

@@ -63,7 +63,7 @@ func JudgeStuck(w WorkWindow, b WorkBaseline, cfg StuckConfig, minBlocks int) Ve
 	if baseN < minBaseOperations || b.Blocks < minBlocks {
 		return v.with(NoBaseline, "learning")
 	}
-	r, err := riseOf(min(k, n), n, min(baseK, baseN), baseN, minBaseOperations, cfg.MinShare, cfg.MinShare)
+	r, err := w.riseOf(k, n, baseK, baseN, cfg.MinShare)
 	if err != nil {
 		return v.with(Insufficient, "little_work")
 	}

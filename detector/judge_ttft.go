@@ -57,6 +57,8 @@ func JudgeTTFT(w OperationWindow, b OperationBaseline, cfg TTFTConfig, minBlocks
 	case fires && r.est/explained < cfg.Ratio:
 		v.Cause = fmt.Sprintf("prompts have become longer: %.1f times as many tokens to read explain the longer wait", uncached)
 		return v.with(Hold, reasonPrefill)
+	case fires && passing(&w, b.TTFT.P95MS):
+		return v.with(Hold, "passing")
 	case fires:
 		v.Cause = "the model begins to answer later than its prompts explain: a queue before it, or the way to it"
 		v.Strength = r.lo / cfg.Ratio
@@ -65,6 +67,34 @@ func JudgeTTFT(w OperationWindow, b OperationBaseline, cfg TTFTConfig, minBlocks
 		return v.with(Quiet, "as_usual")
 	}
 	return v.with(Hold, "between")
+}
+
+// A busy backend has bursts of a minute or two in which all calls wait, and which hold more
+// calls than other minutes do. The wait has come to stay when lateMinutes of the window's minutes
+// have it, each of lateLeast calls or more: over lateShare of them, where one in twenty is usual,
+// wait longer than lateTimes the usual P95.
+const (
+	lateMinutes = 3
+	lateLeast   = 3
+	lateShare   = 0.1
+	lateTimes   = 1.5
+)
+
+// passing says whether the window's minutes show no more than a burst. Where too few minutes
+// have calls enough to say, it is not.
+func passing(w *OperationWindow, usualMS float64) bool {
+	if w.LateTokens == nil {
+		return false
+	}
+	able, late := 0, 0
+	for _, m := range w.LateTokens(lateTimes * usualMS) {
+		if m.N >= lateLeast {
+			if able++; m.K > lateShare*m.N {
+				late++
+			}
+		}
+	}
+	return able >= lateMinutes && late < lateMinutes
 }
 
 // uncached is how many input tokens no cache held.

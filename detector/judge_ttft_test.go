@@ -144,3 +144,27 @@ func TestTTFTShiftTellsAQueueFromOneWay(t *testing.T) {
 	silent.Level = Insufficient
 	require.Equal(t, "?", cause(late("a", "m"), silent, silent, silent), "those that are not judged say nothing")
 }
+
+// A burst of two minutes in which all calls wait is no queue yet; three minutes of them are,
+// whether there are few calls in a minute or many.
+func TestTTFTShiftWaitsForABurstToPass(t *testing.T) {
+	rng := source(t)
+	cfg := DefaultConfig()
+	b := usualStreams(streams(spreadOut(rng, 400, 900, 0.4), fixed(400, 30), Tokens{}), 10)
+	judge := func(minutes ...Share) Verdict {
+		w := streams(append(spreadOut(rng, 60, 900, 0.4), spreadOut(rng, 60, 5000, 0.4)...), fixed(120, 30), Tokens{})
+		w.LateTokens = func(ms float64) []Share {
+			require.InDelta(t, 1.5*b.TTFT.P95MS, ms, 1e-9)
+			return minutes
+		}
+		return JudgeTTFT(w, b, cfg.TTFT, cfg.MinBlocks)
+	}
+	v := judge(Share{0, 20}, Share{1, 20}, Share{0, 20}, Share{30, 30}, Share{30, 30})
+	require.Equal(t, Hold, v.Level)
+	require.Equal(t, "passing", v.Reason)
+	require.Equal(t, Breach, judge(Share{0, 20}, Share{0, 20}, Share{5, 20}, Share{30, 30}, Share{30, 30}).Level)
+	require.Equal(t, Breach, judge(Share{1, 1}, Share{30, 30}, Share{2, 2}, Share{30, 30}).Level, "two minutes alone have calls enough")
+	require.Equal(t, Breach, judge(Share{1, 3}, Share{1, 3}, Share{0, 3}, Share{1, 3}).Level)
+	w := streams(spreadOut(rng, 120, 5000, 0.4), fixed(120, 30), Tokens{})
+	require.Equal(t, Breach, JudgeTTFT(w, b, cfg.TTFT, cfg.MinBlocks).Level, "nothing is known of minutes")
+}

@@ -17,6 +17,30 @@ func worked(s Slice, sum store.Work) WorkWindow {
 	return WorkWindow{Slice: s, From: t0.Add(-5 * time.Minute), To: t0, Sum: sum, Load: sum, LoadSpan: 10 * time.Minute}
 }
 
+// Many calls of one request that runs long are one piece of news, not many.
+func TestCallsOfOneRequestShareTheirLimit(t *testing.T) {
+	cfg := DefaultRules()
+	usual := WorkBaseline{Blocks: 3, N: 10_000, Limited: 10_000, Past: 20, Left: 10_000, Doomed: 20, P95MS: 4000}
+	left := measure(append(fixed(49, 30_000), fixed(7, 1000)...)...)
+	w := worked(oneTool, store.Work{N: 56, Limited: 56, Past: 7, LimitNS: 56e9, Left: left})
+	require.Equal(t, Breach, JudgeStuck(w, usual, cfg.Stuck, 3).Level)
+	alone := JudgeDispatch(w, usual, cfg.Drift, 3)
+	require.Less(t, alone.P, 1e-6)
+
+	w.PerRequest = 6
+	v := JudgeStuck(w, usual, cfg.Stuck, 3)
+	require.Equal(t, Hold, v.Level)
+	require.InDelta(t, 0.125, v.Value, 1e-9, "the share is of calls")
+	require.Greater(t, v.P, 1e-6)
+	require.Greater(t, JudgeDispatch(w, usual, cfg.Drift, 3).P, 1e-6)
+
+	// What many requests show fires all the same.
+	w.Sum.N, w.Sum.Limited, w.Sum.Past = 560, 560, 140
+	v = JudgeStuck(w, usual, cfg.Stuck, 3)
+	require.Equal(t, Breach, v.Level)
+	require.Less(t, v.P, 1e-6)
+}
+
 func TestStuckShareAtItsLevels(t *testing.T) {
 	cfg := DefaultRules().Stuck
 	usual := WorkBaseline{Blocks: 3, N: 10_000, Limited: 10_000, Past: 100, P95MS: 4000}

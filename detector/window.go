@@ -132,6 +132,9 @@ type OperationWindow struct {
 	// Above gives, for each minute since the start of the long window that has any, how many of its values of Own (or of Call) are
 	// above a number of milliseconds, and how many there are. It unpacks the minutes each time.
 	Above func(call bool, ms float64) (above, all []float64)
+	// LateTokens gives, for each minute of the window that has any, how many of its times to
+	// the first token are above a number of milliseconds. It unpacks the minutes each time.
+	LateTokens func(ms float64) []Share
 	// Minutes are those with work, in order. They reach back before From, to the start of
 	// the long window, for tests over sub-windows and for when a change began.
 	Minutes []Minute
@@ -219,6 +222,22 @@ func (c *cells) above(s Slice, from, to time.Time, call bool, ms float64) (above
 		}
 	}
 	return above, all
+}
+
+func (c *cells) lateTokens(s Slice, from, to time.Time, ms float64) (out []Share) {
+	for at := from; at.Before(to); at = at.Add(time.Minute) {
+		var m Share
+		c.ops.each(s, at, at.Add(time.Minute), ttftPart, func(o *store.OperationCell) {
+			if part, err := o.TTFT.Hist.Above(ms); err == nil {
+				n := float64(o.TTFT.N)
+				m.K, m.N = m.K+part*n, m.N+n
+			}
+		})
+		if m.N > 0 {
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 // requestWindow is the agent's window [from, to).

@@ -118,6 +118,7 @@ func (c *cells) open(x *operationRoom, s Slice, from, to, long time.Time, need n
 		w.Minutes = of.appendSummaries(w.Minutes, long.Unix(), to.Unix())
 	}
 	w.Above = func(call bool, ms float64) (above, all []float64) { return c.above(s, long, to, call, ms) }
+	w.LateTokens = func(ms float64) []Share { return c.lateTokens(s, from, to, ms) }
 	c.pass(x, need.parts(s.Kind), true)
 	if need&tryCounts != 0 {
 		c.addTries(x)

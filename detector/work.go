@@ -37,6 +37,9 @@ type WorkWindow struct {
 	// Load is over the last LoadSpan, which saturation needs longer than the short window.
 	Load     store.Work
 	LoadSpan time.Duration
+	// PerRequest is how many of these calls a request that makes them makes on average, or more;
+	// 0 and 1 say that each stands for itself.
+	PerRequest float64
 	// User gives the user time of the window; nil is none.
 	User func() store.Measure
 	Open OpenWork
@@ -226,6 +229,22 @@ func (k *works) window(s Slice, from, to time.Time, loadSpan time.Duration) *Wor
 		}
 	})
 	return w
+}
+
+// clustered is n calls in numbers of what is independent. Calls of one request share its
+// deadline and its troubles: five of one request that runs long say no more than one. This is the
+// effective sample size where calls of a request are wholly alike (Kish, Survey Sampling 1965:
+// the design effect is the size of clusters).
+func (w *WorkWindow) clustered(n uint64) uint64 {
+	return uint64(math.Round(float64(n) / math.Max(1, w.PerRequest)))
+}
+
+// riseOf compares k of n calls with baseK of baseN, as far as they are independent of each
+// other. The reference is at least least.
+func (w *WorkWindow) riseOf(k, n, baseK, baseN uint64, least float64) (rise, error) {
+	r, err := riseOf(w.clustered(min(k, n)), w.clustered(n), w.clustered(min(baseK, baseN)), w.clustered(baseN), 1, least, least)
+	r.now.Estimate = share(min(k, n), n)
+	return r, err
 }
 
 func (w *WorkWindow) user() store.Measure {

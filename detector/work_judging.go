@@ -16,21 +16,27 @@ func (e *Engine) judgeWorks(ctx context.Context, w time.Time, opSlices, reqSlice
 		return nil, err
 	}
 	var out []Verdict
-	for _, s := range opSlices {
-		out = append(out, e.judgeWork(s, w, OpenWork{})...)
-	}
-	judged := map[scope]bool{}
+	judged, requests := map[scope]bool{}, map[scope]uint64{}
 	for _, s := range reqSlices {
 		k := scope{s.Service, s.Agent}
+		b := e.works.baseline(s, e.baselines.clean)
+		requests[k] += b.N
 		var open OpenWork
 		if o := e.works.open[k]; o != nil && !judged[k] { // an agent's first kind of request has them
 			open = *o
 		}
 		judged[k] = true
-		out = append(out, e.judgeWork(s, w, open)...)
+		out = append(out, e.judgeWork(s, w, b, open, 1)...)
+	}
+	for _, s := range opSlices {
+		b, perRequest := e.works.baseline(s, e.baselines.clean), 1.0
+		if n := requests[scope{s.Service, s.Agent}]; n > 0 {
+			perRequest = float64(b.N) / float64(n)
+		}
+		out = append(out, e.judgeWork(s, w, b, OpenWork{}, perRequest)...)
 	}
 	for _, s := range e.works.onlyOpen(judged) {
-		out = append(out, e.judgeWork(s, w, *e.works.open[scope{s.Service, s.Agent}])...)
+		out = append(out, e.judgeWork(s, w, e.works.baseline(s, e.baselines.clean), *e.works.open[scope{s.Service, s.Agent}], 1)...)
 	}
 	return out, nil
 }
@@ -59,12 +65,13 @@ func (k *works) onlyOpen(judged map[scope]bool) []Slice {
 	return sortedSlices(out)
 }
 
-// judgeWork judges one slice. Its user time is looked up for what asks for it alone.
-func (e *Engine) judgeWork(s Slice, w time.Time, open OpenWork) []Verdict {
-	b, rules := e.works.baseline(s, e.baselines.clean), e.cfg.For(s)
+// judgeWork judges one slice, of which a request makes so many calls on average. Its user time
+// is looked up for what asks for it alone.
+func (e *Engine) judgeWork(s Slice, w time.Time, b WorkBaseline, open OpenWork, perRequest float64) []Verdict {
+	rules := e.cfg.For(s)
 	window := func(length time.Duration) *WorkWindow {
 		out := e.works.window(s, w.Add(-length), w, rules.Saturation.Window)
-		out.Open, out.User = open, func() store.Measure { return e.cells.userTime(s, w.Add(-length), w) }
+		out.Open, out.PerRequest, out.User = open, perRequest, func() store.Measure { return e.cells.userTime(s, w.Add(-length), w) }
 		return out
 	}
 	near := window(e.cfg.ShortWindow)
