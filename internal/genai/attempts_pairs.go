@@ -25,6 +25,8 @@ func (a *analysis) likeness(t, i int32) int {
 	pv, pk = p.f.num(slotInputTokens)
 	nv, nk = n.f.num(slotInputTokens)
 	weigh(pk && nk && pv > 0 && nv > 0, pv == nv, 2)
+	pv, nv = a.sizeOf(t), a.sizeOf(i)
+	weigh(pv > 0 && nv > 0, pv == nv, 2)
 	ps, ns := a.serverOf(t), a.serverOf(i)
 	weigh(ps != "" && ns != "", ps == ns, 1)
 	return score
@@ -41,6 +43,22 @@ func (a *analysis) serverOf(i int32) string {
 		}
 	}
 	return ""
+}
+
+// sizeOf is the length of the body that a call sent, as its span or that of its last HTTP
+// request states it; 0 for unknown. A failed call has no tokens, but its request had a size.
+func (a *analysis) sizeOf(i int32) int64 {
+	if v, ok := a.nodes[i].f.num(slotRequestSize); ok {
+		return v
+	}
+	kids := a.kids(i)
+	for k := len(kids) - 1; k >= 0; k-- {
+		if n := &a.nodes[kids[k]]; n.class == classHTTPClient {
+			v, _ := n.f.num(slotRequestSize)
+			return v
+		}
+	}
+	return 0
 }
 
 // provesRetry says whether more than its time shows span i to be a further try of span

@@ -58,6 +58,18 @@ func TestSiblings_WhoseTriesAreWhose(t *testing.T) {
 		{"sizes of the requests", []Span{
 			chat("02", "01", "m1", 0, 1, failed(tokens(10))...), chat("03", "01", "m1", 0, 1.1, failed(tokens(90))...), chat("04", "01", "m1", 2, 4, tokens(90)), chat("05", "01", "m1", 2.1, 4, tokens(10)),
 		}, [][]string{{"02", "05"}, {"03", "04"}}},
+		{"sizes of their HTTP bodies", []Span{
+			chat("02", "01", "m1", 0, 1, failed()...), post("a2", "02", 0, 1, 503, kv("http.request.body.size", 900)),
+			chat("03", "01", "m1", 0, 1.1, failed()...), post("a3", "03", 0, 1.1, 503, kv("http.request.body.size", 77_000)),
+			chat("04", "01", "m1", 2, 4), post("a4", "04", 2, 4, 200, kv("http.request.body.size", 77_000)),
+			chat("05", "01", "m1", 2.1, 4), post("a5", "05", 2.1, 4, 200, kv("http.request.body.size", 900)),
+		}, [][]string{{"02", "05"}, {"03", "04"}}},
+		{"sizes in captured headers", []Span{
+			chat("02", "01", "m1", 0, 1, failed()...), post("a2", "02", 0, 1, 503, kv("http.request.header.content-length", []string{"900"})),
+			chat("03", "01", "m1", 0, 1.1, failed()...), post("a3", "03", 0, 1.1, 503, kv("http.request.header.content_length", []string{"77000"})),
+			chat("04", "01", "m1", 2, 4), post("a4", "04", 2, 4, 200, kv("http.request.header.content_length", []string{"77000"})),
+			chat("05", "01", "m1", 2.1, 4), post("a5", "05", 2.1, 4, 200, kv("http.request.header.content-length", []string{"900"})),
+		}, [][]string{{"02", "05"}, {"03", "04"}}},
 		{"servers", []Span{
 			chat("02", "01", "m1", 0, 1, failed(server("eu"))...), chat("03", "01", "m1", 0, 1.1, failed(server("us"))...), chat("04", "01", "m1", 2, 4, server("us")), chat("05", "01", "m1", 2.1, 4, server("eu")),
 		}, [][]string{{"02", "05"}, {"03", "04"}}},
@@ -96,6 +108,9 @@ func TestSiblings_QueuedCallIsNoRetry(t *testing.T) {
 		{"tried again at once, by its number", []Span{chat("02", "01", "m1", 0, 3), chat("03", "01", "m1", 0, 1, failed(kv("attempt", 1))...), chat("04", "01", "m1", 1.0004, 4, kv("attempt", 2))}, [][]string{{"02"}, {"03", "04"}}},
 		{"tried again at once, by its id", []Span{chat("02", "01", "m1", 0, 3), chat("03", "01", "m1", 0, 1, failed(kv("litellm.call_id", "x"))...), chat("04", "01", "m1", 1.0004, 4, kv("litellm.call_id", "x"))}, [][]string{{"02"}, {"03", "04"}}},
 		{"tried again at once, by its tokens", []Span{chat("02", "01", "m1", 0, 3), chat("03", "01", "m1", 0, 1, failed(kv("gen_ai.usage.input_tokens", 812))...), chat("04", "01", "m1", 1.0004, 4, kv("gen_ai.usage.input_tokens", 812))}, [][]string{{"02"}, {"03", "04"}}},
+		{"tried again at once, by its size", []Span{
+			chat("02", "01", "m1", 0, 3), chat("03", "01", "m1", 0, 1, failed()...), post("a3", "03", 0, 1, 503, kv("http.request.body.size", 4711)),
+			chat("04", "01", "m1", 1.0004, 4), post("a4", "04", 1.0004, 4, 200, kv("http.request.body.size", 4711))}, [][]string{{"02"}, {"03", "04"}}},
 		{"another request by its tokens", []Span{chat("02", "01", "m1", 0, 3), chat("03", "01", "m1", 0, 1, failed(kv("gen_ai.usage.input_tokens", 812))...), chat("04", "01", "m1", 1.0004, 4, kv("gen_ai.usage.input_tokens", 30))}, [][]string{{"02"}, {"03"}, {"04"}}},
 		{"tried again at once, alone", []Span{chat("02", "01", "m1", 0, 1, failed()...), chat("03", "01", "m1", 1.0004, 4)}, [][]string{{"02", "03"}}},
 		{"after a wait", []Span{chat("02", "01", "m1", 0, 3), chat("03", "01", "m1", 0, 1, failed()...), chat("04", "01", "m1", 1.5, 4)}, [][]string{{"02"}, {"03", "04"}}},

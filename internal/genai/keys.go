@@ -68,6 +68,7 @@ const (
 	slotSentTimeout // what a caller says it will wait
 	slotCallID
 	slotRPCStatus
+	slotRequestSize
 	numSlots
 )
 

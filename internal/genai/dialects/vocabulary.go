@@ -81,6 +81,7 @@ var Meanings = []Meaning{
 	{"sent_timeout", Duration, "how long a caller waits for the whole answer, as it sends along"},
 	{"call_id", Word, "an id that all tries of one call share, and no other call"},
 	{"rpc_status", Word, "the status of gRPC or Connect, as a number or a name"},
+	{"request_size", Count, "the length of a request's body in bytes; tries of one call send the same"},
 }
 
 // Unit is a unit of durations or instants.
