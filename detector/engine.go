@@ -67,8 +67,11 @@ type Engine struct {
 	history history
 	shadows atomic.Pointer[map[string]bool]
 
-	mu        sync.Mutex
+	mu sync.Mutex
+	// book is nil before it is read, or one to alert from until then: see early.
 	book      *book
+	loaded    bool
+	peers     peers
 	baselines *Baselines
 	cells     cells
 	works     *works
@@ -123,7 +126,7 @@ func New(cfg Config, st Store, roller Roller, notifiers []Notifier, clk clock.Cl
 		}
 		names[n.Name()] = true
 	}
-	e := &Engine{cfg: cfg, store: st, roller: roller, notifiers: notifiers, clock: clk, log: slog.New(slog.DiscardHandler), baselines: NewBaselines(cfg), cells: newCells(), works: newWorks(cfg.BlockLength), seasons: newSeasons(cfg.SeasonDays), tries: map[string]*tries{}, took: map[string]time.Duration{}, again: make(chan struct{}, 1)}
+	e := &Engine{cfg: cfg, store: st, roller: roller, notifiers: notifiers, clock: clk, log: slog.New(slog.DiscardHandler), baselines: NewBaselines(cfg), cells: newCells(), works: newWorks(cfg.BlockLength), seasons: newSeasons(cfg.SeasonDays), tries: map[string]*tries{}, took: map[string]time.Duration{}, again: make(chan struct{}, 1), peers: newPeers()}
 	if err := WithMeter(noop.NewMeterProvider().Meter("driftline"))(e); err != nil {
 		return nil, err
 	}
@@ -269,9 +272,7 @@ func (e *Engine) Evaluate(ctx context.Context, now time.Time) (Round, error) {
 			next.rounds, next.since = before.rounds+1, before.since
 		}
 		e.failing.Store(next)
-		if e.book != nil {
-			err = errors.Join(err, e.blind(ctx, now, &round))
-		}
+		err = errors.Join(err, e.blind(ctx, now, &round))
 	}
 	e.metrics.round(ctx, time.Since(started), err)
 	if e.book != nil {
@@ -325,6 +326,7 @@ func (e *Engine) evaluate(ctx context.Context, now time.Time) (Round, error) {
 	if err := e.persist(ctx, now, dirty); err != nil {
 		return round, err
 	}
+	e.meet(ctx, now)
 	return round, nil
 }
 
@@ -401,7 +403,7 @@ func (e *Engine) names() []string {
 
 // load reads the stored book before the first round.
 func (e *Engine) load(ctx context.Context, now time.Time) error {
-	if e.book != nil {
+	if e.loaded {
 		return nil
 	}
 	text, ok, err := e.store.LoadState(ctx, stateKey)
@@ -418,7 +420,11 @@ func (e *Engine) load(ctx context.Context, now time.Time) error {
 		}
 	}
 	b.wake(e.cfg, now)
-	e.book = b
+	b.introduce(e.names(), now)
+	if e.book != nil {
+		b.join(e.book)
+	}
+	e.book, e.loaded = b, true
 	e.baselines.SetIncidents(b.excluded())
 	return nil
 }
@@ -447,7 +453,11 @@ func (e *Engine) nextVersion(now time.Time) uint64 {
 	return max(e.book.Version+1, uint64(max(now.UnixMilli(), 0))<<8)
 }
 
+// saveBook stores the book. One to alert from early is not stored: it would replace what was.
 func (e *Engine) saveBook(ctx context.Context, now time.Time) error {
+	if !e.loaded {
+		return nil
+	}
 	e.book.Version = e.nextVersion(now)
 	text, err := json.Marshal(e.book)
 	if err != nil {

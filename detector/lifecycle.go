@@ -57,6 +57,8 @@ type book struct {
 	Tracks    map[string]*track `json:"tracks"`
 	Incidents []incident        `json:"incidents,omitempty"`
 	Outbox    []outboxItem      `json:"outbox,omitempty"`
+	// Receivers are the names of those that were told of what fires; nil is not known.
+	Receivers []string `json:"receivers,omitempty"`
 }
 
 func newBook() *book { return &book{Tracks: map[string]*track{}} }

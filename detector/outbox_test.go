@@ -24,7 +24,7 @@ func (n funcNotifier) Notify(ctx context.Context, as []Alert) error { return n.f
 func posting(t *testing.T, alerts int, ns ...Notifier) *Engine {
 	e, err := New(DefaultConfig(), stateless{}, nil, ns, clock.NewManual(t0))
 	require.NoError(t, err)
-	e.book = newBook()
+	e.book, e.loaded = newBook(), true
 	for i := range alerts {
 		e.book.post(Alert{Fingerprint: string(rune('a' + i)), Transition: 1, State: Firing}, e.names())
 	}

@@ -49,6 +49,9 @@ func (e *Engine) blind(ctx context.Context, now time.Time, round *Round) error {
 	if now.Sub(e.lastOK) < e.cfg.NoDataGrace {
 		return nil
 	}
+	if e.book == nil {
+		e.book = early(now)
+	}
 	v := Verdict{Detection: PipelineHealth, Slice: Slice{Service: ownService}, From: e.lastOK, To: now, P: 1, Unit: "s", Severity: Warning,
 		Value: now.Sub(e.lastOK).Seconds(), Threshold: e.cfg.NoDataGrace.Seconds(),
 		Text:  fmt.Sprintf("no evaluation has succeeded for %s", short(now.Sub(e.lastOK))),
