@@ -96,6 +96,9 @@ func (b *book) observe(cfg Config, v Verdict, now time.Time) (change *Alert, dir
 	if v.Level == Insufficient || v.Level == NoBaseline {
 		return nil, false // silence is not recovery
 	}
+	if back := t.Seen.To.Sub(v.To); back > 0 && back <= cfg.LongWindow && v.Detection != PipelineHealth {
+		return nil, false // the clock was set back: what was before the alert is not recovery either
+	}
 	t.LastJudged, t.Seen = now, Interval{v.From, v.To}
 	_, n := cfg.votesNeeded(v.Detection)
 	t.vote(v, n)
