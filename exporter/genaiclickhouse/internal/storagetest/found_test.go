@@ -81,7 +81,7 @@ func TestShortFormsAtTheEdges(t *testing.T) {
 	p := func(v int64) *int64 { return &v }
 	var list []rows.Row
 	for _, user := range []int64{0, 1, 5, 1e9, -5, 1 << 62} {
-		for _, agent := range []*int64{nil, p(0), p(5), p(user), p(-2)} {
+		for _, agent := range []*int64{nil, p(0), p(5), p(user), p(-3)} {
 			for _, inf := range []*int64{nil, p(0), p(user)} {
 				o := randomRow(rng, rows.TableOperations).(*rows.Operation)
 				o.EndedAt = start.UnixNano() - 5

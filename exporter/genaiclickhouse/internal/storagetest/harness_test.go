@@ -299,8 +299,11 @@ func randomRow(rng *rand.Rand, table rows.Table) rows.Row {
 			field.SetBool(rng.IntN(2) == 0)
 		case field.CanInt():
 			field.SetInt(rng.Int64() >> rng.IntN(63) * int64(1-2*rng.IntN(2)))
-			if field.Int() == -1 {
-				field.SetInt(-2) // no length of time; the exporter sets such rows aside
+			if v := field.Int(); v == -1 || v == -2 {
+				field.SetInt(-3) // no length of time; the exporter sets such rows aside
+			}
+			if f.Column == "remaining_ns" {
+				field.SetInt(field.Int() % 1e17) // years; the exporter takes more than twelve for twelve
 			}
 		case field.CanUint():
 			field.SetUint(rng.Uint64() >> (64 - field.Type().Bits()) >> 1)
@@ -336,6 +339,21 @@ func follow(rng *rand.Rand, row rows.Row) {
 		if rng.IntN(2) == 0 {
 			r.InferenceTimeNS, r.InferenceSegmentNS = same(), length
 		}
+		if rng.IntN(2) == 0 {
+			hidden := rng.Int64N(length + 1)
+			left := length - hidden
+			r.HiddenTotalNS, r.AgentTimeNS, r.ToolNS = &hidden, &left, left
+		}
+		if rng.IntN(2) == 0 {
+			first, whole, tokens := rng.Int64N(length+1), same(), 2+rng.Int64N(1000)
+			chunk, each := first, (length-first)/(tokens-1)
+			r.InferenceTimeNS, r.TTFTNS, r.FirstChunkNS, r.TTFTSegmentNS, r.GenerationNS = whole, &first, &chunk, first, length-first
+			r.OutputTokens, r.TimePerOutputTokenNS = &tokens, &each
+		}
+	case *rows.Request:
+		hidden := rng.Int64N(length + 1)
+		agent := length - hidden*int64(rng.IntN(2))
+		r.UserTimeNS, r.StartedAt, r.HiddenTotalNS, r.AgentTimeNS = length, r.EndedAt-length, &hidden, &agent
 	case *rows.Attempt:
 		r.DurationNS, r.StartedAt = length, r.EndedAt-length
 	}
