@@ -209,23 +209,29 @@ func (b *Baselines) Load(from, to time.Time, ops []store.OperationMinute, reqs [
 	for at := from.Truncate(b.cfg.BlockLength); at.Before(to); at = at.Add(b.cfg.BlockLength) {
 		b.loaded[at.Unix()] = true
 	}
-	for i := 0; i < len(ops); {
-		s, at := ops[i].Slice, b.blockOf(ops[i].Minute)
-		first := i
-		for i < len(ops) && ops[i].Slice == s && b.blockOf(ops[i].Minute) == at {
-			i++
-		}
-		b.ops.put(s, at, opBlockOf(ops[first:i]))
-	}
-	for i := 0; i < len(reqs); {
-		s, at := reqs[i].Slice, b.blockOf(reqs[i].Minute)
-		first := i
-		for i < len(reqs) && reqs[i].Slice == s && b.blockOf(reqs[i].Minute) == at {
-			i++
-		}
-		b.reqs.put(s, at, reqBlockOf(reqs[first:i]))
-	}
+	eachBlock(b, ops, func(m *store.OperationMinute) (Slice, time.Time) { return m.Slice, m.Minute }, func(s Slice, at int64, of []store.OperationMinute) {
+		b.ops.put(s, at, opBlockOf(of))
+	})
+	eachBlock(b, reqs, func(m *store.RequestMinute) (Slice, time.Time) { return m.Slice, m.Minute }, func(s Slice, at int64, of []store.RequestMinute) {
+		b.reqs.put(s, at, reqBlockOf(of))
+	})
 	b.changed()
+}
+
+// eachBlock calls f with what is of one slice and block, of all that is in the order of slices
+// and then time.
+func eachBlock[M any](b *Baselines, all []M, key func(*M) (Slice, time.Time), f func(s Slice, at int64, of []M)) {
+	for i := 0; i < len(all); {
+		s, t := key(&all[i])
+		at, first := b.blockOf(t), i
+		for i < len(all) {
+			if o, t := key(&all[i]); o != s || b.blockOf(t) != at {
+				break
+			}
+			i++
+		}
+		f(s, at, all[first:i])
+	}
 }
 
 // SetIncidents replaces what is kept out. Only agents whose incidents changed are
@@ -233,7 +239,7 @@ func (b *Baselines) Load(from, to time.Time, ops []store.OperationMinute, reqs [
 func (b *Baselines) SetIncidents(incidents map[scope][]Interval) {
 	same := func(s Slice) bool {
 		k := scope{s.Service, s.Agent}
-		return slices.EqualFunc(b.incidents[k], incidents[k], func(x, y Interval) bool { return x.From.Equal(y.From) && x.To.Equal(y.To) })
+		return sameIntervals(b.incidents[k], incidents[k])
 	}
 	for s := range b.opCache {
 		if !same(s) {
@@ -246,6 +252,10 @@ func (b *Baselines) SetIncidents(incidents map[scope][]Interval) {
 		}
 	}
 	b.incidents = incidents
+}
+
+func sameIntervals(a, b []Interval) bool {
+	return slices.EqualFunc(a, b, func(x, y Interval) bool { return x.From.Equal(y.From) && x.To.Equal(y.To) })
 }
 
 // clean says whether a block is free of incidents and planned maintenance. An incident counts for at most

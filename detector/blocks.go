@@ -2,6 +2,7 @@ package detector
 
 import (
 	"encoding/binary"
+	"math"
 	"slices"
 
 	"driftline/detector/stats"
@@ -82,8 +83,17 @@ func (b *blocks[B]) drop(starts map[int64]bool) {
 // each unpacks a slice's blocks in order, with the parts needed, one after the other into the
 // same block, which f must not keep. f must not ask for blocks itself.
 func (b *blocks[B]) each(s Slice, need parts, f func(at int64, block *B)) {
+	b.between(s, math.MinInt64, math.MaxInt64, need, f)
+}
+
+// between is each of the blocks that start in [from, to).
+func (b *blocks[B]) between(s Slice, from, to int64, need parts, f func(at int64, block *B)) {
 	for rest := b.bySlice[s]; len(rest) > 0; {
 		at, data, next := rest.next()
+		if at < from || at >= to {
+			rest = next
+			continue
+		}
 		b.coder.packing, b.coder.in, b.coder.need = false, data, need
 		b.fields(&b.block, &b.coder)
 		f(at, &b.block)
@@ -119,9 +129,18 @@ type opBlock struct {
 // packed shifted by logShift.
 const logShift = 16
 
+// tailBetween is tailMS of quantiles as their histogram has them.
+func tailBetween(p50, p95 float32) float32 {
+	exact := func(ms float32) float64 { return stats.BucketValue(bucketAt(placeFor(float64(ms)))) }
+	return float32(tailMS(exact(p50), exact(p95)))
+}
+
+func shiftedLog(ms float32) float32 { return log32(ms) + logShift }
+
 func opBlockOf(minutes []store.OperationMinute) *opBlock {
 	k := &opBlock{}
 	var own, call, ttft, perToken stats.Hist
+	var ownSum, callSum, ttftSum, perTokenSum stats.Sum
 	subs := make([]stats.SubP95, 0, len(minutes))
 	for i := range minutes {
 		m := &minutes[i]
@@ -130,18 +149,22 @@ func opBlockOf(minutes []store.OperationMinute) *opBlock {
 		k.deadline, k.missed = k.deadline+m.DeadlineKnown, k.missed+m.DeadlineMissed
 		k.tokens.add(Tokens{m.N, m.InputTokens, m.OutputTokens, m.CachedTokens})
 		mine, calls := ownTime(m.Kind, m.Inference, m.Call).Hist, callTime(m.Kind, m.Call).Hist
-		own.Merge(mine)
-		call.Merge(calls)
-		ttft.Merge(m.TTFT.Hist)
-		perToken.Merge(m.PerToken.Hist)
+		ownSum.Add(mine)
+		callSum.Add(calls)
+		ttftSum.Add(m.TTFT.Hist)
+		perTokenSum.Add(m.PerToken.Hist)
 		if p := subP95Of(calls); p.n >= minPerMinute && p.p95MS > 0 {
-			k.callLogs = append(k.callLogs, log32(p.p95MS)+logShift)
+			k.callLogs = append(k.callLogs, shiftedLog(p.p95MS))
 		}
 		if p := subP95Of(mine); p.n >= minPerMinute && p.p95MS > 0 {
-			k.logs = append(k.logs, log32(p.p95MS)+logShift)
+			k.logs = append(k.logs, shiftedLog(p.p95MS))
 			subs = append(subs, p.sub())
 		}
 	}
+	ownSum.Take(&own)
+	callSum.Take(&call)
+	ttftSum.Take(&ttft)
+	perTokenSum.Take(&perToken)
 	k.ttft, k.perToken = levelOf(&ttft), levelOf(&perToken)
 	if call.N() >= minPerBlock {
 		k.callP95 = float32(quantile(&call, 0.95))
@@ -163,9 +186,17 @@ func opBlockOf(minutes []store.OperationMinute) *opBlock {
 func opBlockFields(k *opBlock, f *coder) {
 	f.u(&k.n, &k.known, &k.retried, &k.leaf, &k.first, &k.exhausted, &k.cut, &k.deadline, &k.missed, &k.tokens.Operations, &k.tokens.Input, &k.tokens.Output, &k.tokens.Cached, &k.windows)
 	f.b(&k.ok, &k.sdOK, &k.ttft.ok, &k.perToken.ok)
-	f.f(&k.p50, &k.p95, &k.tail, &k.sd, &k.raw, &k.sampling, &k.corrected, &k.ttft.p50, &k.ttft.p95, &k.perToken.p50, &k.perToken.p95, &k.callP95)
-	f.fs(&k.logs)
-	f.fs(&k.callLogs)
+	quantilesIf(f, k.ok, &k.p50, &k.p95)
+	if !f.packing {
+		k.tail = math.Float32frombits(three(tailBetween(k.p50, k.p95)))
+	}
+	floatsIf(f, k.sdOK, &k.sd)
+	floatsIf(f, k.windows > 0, &k.raw, &k.sampling, &k.corrected)
+	quantilesIf(f, k.ttft.ok, &k.ttft.p50, &k.ttft.p95)
+	quantilesIf(f, k.perToken.ok, &k.perToken.p50, &k.perToken.p95)
+	f.q(&k.callP95)
+	f.logs(&k.logs)
+	f.logs(&k.callLogs)
 	f.h(allParts, &k.thin)
 }
 

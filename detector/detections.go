@@ -27,7 +27,10 @@ type workDetection struct {
 	examples store.ExampleOrder
 	// of says of what: operations, requests or both.
 	operations, requests bool
-	judge                func(w *WorkWindow, b WorkBaseline, r *Rules, cfg *Config) Verdict
+	// left says that it looks at what deadlines left, once that it chooses its own time, whatever
+	// the window.
+	left, once bool
+	judge      func(w *WorkWindow, b WorkBaseline, r *Rules, cfg *Config) Verdict
 }
 
 // A new detection is a row of one of these tables, in the order of docs/detections.md.
@@ -71,19 +74,19 @@ var (
 		}},
 	}
 	workDetections = []workDetection{
-		{DeadlineDrift, store.ByDrift, true, false, func(w *WorkWindow, b WorkBaseline, r *Rules, cfg *Config) Verdict {
+		{DeadlineDrift, store.ByDrift, true, false, true, false, func(w *WorkWindow, b WorkBaseline, r *Rules, cfg *Config) Verdict {
 			return JudgeDispatch(*w, b, r.Drift, cfg.MinBlocks)
 		}},
-		{StuckRatio, store.ByUserTime, true, true, func(w *WorkWindow, b WorkBaseline, r *Rules, cfg *Config) Verdict {
+		{StuckRatio, store.ByUserTime, true, true, false, false, func(w *WorkWindow, b WorkBaseline, r *Rules, cfg *Config) Verdict {
 			return JudgeStuck(*w, b, r.Stuck, cfg.MinBlocks)
 		}},
-		{Cascade, store.ByInherited, true, false, func(w *WorkWindow, b WorkBaseline, r *Rules, cfg *Config) Verdict {
+		{Cascade, store.ByInherited, true, false, false, false, func(w *WorkWindow, b WorkBaseline, r *Rules, cfg *Config) Verdict {
 			return JudgeCascade(*w, b, r.Cascade, cfg.MinBlocks)
 		}},
-		{Saturation, store.ByUserTime, true, true, func(w *WorkWindow, b WorkBaseline, r *Rules, cfg *Config) Verdict {
+		{Saturation, store.ByUserTime, true, true, false, true, func(w *WorkWindow, b WorkBaseline, r *Rules, cfg *Config) Verdict {
 			return JudgeSaturation(*w, b, r.Saturation, cfg.MinBlocks)
 		}},
-		{TimeoutNotEnforced, store.ByOverrun, true, false, func(w *WorkWindow, b WorkBaseline, r *Rules, _ *Config) Verdict {
+		{TimeoutNotEnforced, store.ByOverrun, true, false, false, false, func(w *WorkWindow, b WorkBaseline, r *Rules, _ *Config) Verdict {
 			return JudgeTimeout(*w, b, r.Timeout)
 		}},
 	}

@@ -191,6 +191,7 @@ func (e *Engine) Reconfigure(cfg Config) error {
 		e.baselines, e.works = NewBaselines(cfg), newWorks(cfg.BlockLength) // their blocks are read again in the next round
 	} else {
 		e.baselines.reconfigure(cfg)
+		clear(e.works.kept)
 	}
 	if cfg.SeasonDays != old.SeasonDays {
 		e.seasons = newSeasons(cfg.SeasonDays)

@@ -117,11 +117,37 @@ func (c *coder) s(field *string) {
 	*field = word
 }
 
-// m codes measures, whose histograms are the part.
-func (c *coder) m(part parts, field *store.Measure) {
+// m codes a measure, whose histogram is the part. It gives the packed histogram where it unpacks.
+func (c *coder) m(part parts, field *store.Measure) (packed []byte) {
 	c.u(&field.N)
 	c.i(&field.SumNS)
+	packed = c.in
 	c.measured(part, field)
+	return packed
+}
+
+// like codes a measure that is often the same as another one, which packed is the histogram of:
+// nothing hidden, agent time is user time, and where no queue is known, so is inference time.
+func (c *coder) like(part parts, field, other *store.Measure, packed []byte) {
+	same := c.packing && field.N == other.N && field.SumNS == other.SumNS && sameHist(field.Hist, other.Hist)
+	c.b(&same)
+	switch {
+	case !same:
+		c.m(part, field)
+	case !c.packing:
+		field.N, field.SumNS = other.N, other.SumNS
+		after := c.in
+		c.in = packed
+		c.measured(part, field)
+		c.in = after
+	}
+}
+
+func sameHist(a, b *stats.Hist) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return slices.Equal(a.Index, b.Index) && slices.Equal(a.Count, b.Count)
 }
 
 // measured codes a measure's histogram.
@@ -145,12 +171,17 @@ func (c *coder) h(part parts, field *stats.Hist) {
 	}
 }
 
-// f codes floats of 0 or more in three bytes each, to within 2^-16 of themselves: a histogram's
-// buckets are 600 times as wide.
+// three is a float of 0 or more to within 2^-16 of itself, so that its last byte is 0: a
+// histogram's buckets are 600 times as wide.
+func three(x float32) uint32 {
+	return (min(math.Float32bits(x), math.Float32bits(math.MaxFloat32)-0x80) + 0x80) &^ 0xff
+}
+
+// f codes floats in the three bytes of [three].
 func (c *coder) f(fields ...*float32) {
 	for _, f := range fields {
 		if c.packing {
-			v := min(math.Float32bits(*f), math.Float32bits(math.MaxFloat32)-0x80) + 0x80
+			v := three(*f)
 			c.out = append(c.out, byte(v>>8), byte(v>>16), byte(v>>24))
 		} else {
 			*f = math.Float32frombits(uint32(c.in[0])<<8 | uint32(c.in[1])<<16 | uint32(c.in[2])<<24)
@@ -159,15 +190,60 @@ func (c *coder) f(fields ...*float32) {
 	}
 }
 
-// fs codes a list of such floats.
-func (c *coder) fs(field *[]float32) {
+// exact codes floats as they are.
+func (c *coder) exact(fields ...*float32) {
+	for _, f := range fields {
+		if c.packing {
+			c.out = binary.BigEndian.AppendUint32(c.out, math.Float32bits(*f))
+		} else {
+			*f = math.Float32frombits(binary.BigEndian.Uint32(c.in))
+			c.in = c.in[4:]
+		}
+	}
+}
+
+// q codes quantiles of histograms in milliseconds by their buckets; they come back with the
+// precision of f.
+func (c *coder) q(fields ...*float32) {
+	for _, f := range fields {
+		at := uint64(0)
+		if c.packing {
+			at = uint64(placeFor(float64(*f)))
+		}
+		if c.u(&at); !c.packing {
+			*f = math.Float32frombits(three(bucket32(int(at))))
+		}
+	}
+}
+
+// placeFor is the place of the bucket with that value. That of the lowest bucket may be just
+// under what begins it.
+func placeFor(ms float64) int {
+	if ms > 0 && ms < stats.MinMS {
+		return placeOf(stats.MinIndex)
+	}
+	return placeOf(stats.BucketIndex(ms))
+}
+
+func bucket32(place int) float32 { return float32(stats.BucketValue(bucketAt(place))) }
+
+// logs codes a list of such quantiles' logarithms, see shiftedLog, each by how far its bucket is
+// from the one before.
+func (c *coder) logs(field *[]float32) {
 	n := uint64(len(*field))
-	c.u(&n)
-	if !c.packing {
+	if c.u(&n); !c.packing {
 		*field = slices.Grow((*field)[:0], int(n))[:n]
 	}
+	at := int64(placeFor(1000))
 	for i := range *field {
-		c.f(&(*field)[i])
+		x := &(*field)[i]
+		var step int64
+		if c.packing {
+			step = int64(placeFor(math.Exp(float64(*x)-logShift))) - at
+		}
+		c.i(&step)
+		at += step
+		*x = math.Float32frombits(three(shiftedLog(bucket32(int(at)))))
 	}
 }
 
@@ -194,9 +270,9 @@ func operationFields(c *store.OperationCell, f *coder) {
 	f.u(&c.N, &c.Late, &c.OK, &c.Timeouts, &c.Overloads, &c.ClientErrors, &c.Cancelled, &c.Status504, &c.AtCap, &c.Censored, &c.Attempts, &c.LeafAttempts, &c.AttemptsUnknown,
 		&c.DeadlineKnown, &c.DeadlineMissed, &c.AgentReported, &c.InputTokens, &c.OutputTokens, &c.CachedTokens)
 	f.i(&c.HiddenNS, &c.FailedNS, &c.BackoffNS)
-	f.m(userPart, &c.User)
-	f.m(agentPart, &c.Agent)
-	f.m(inferencePart, &c.Inference)
+	user := f.m(userPart, &c.User)
+	f.like(agentPart, &c.Agent, &c.User, user)
+	f.like(inferencePart, &c.Inference, &c.User, user)
 	f.m(ttftPart, &c.TTFT)
 	f.m(perTokenPart, &c.PerToken)
 }
@@ -207,8 +283,8 @@ func requestFields(c *store.RequestCell, f *coder) {
 	f.u(&c.N, &c.Late, &c.OK, &c.Timeouts, &c.Status504, &c.Censored, &c.Operations, &c.ToolCalls, &c.ToolErrors, &c.Attempts, &c.AttemptsUnknown,
 		&c.DeadlineKnown, &c.DeadlineMissed, &c.DecisionPoints, &c.AgentReported)
 	f.i(&c.FailedNS, &c.BackoffNS)
-	f.m(userPart, &c.User)
-	f.m(agentPart, &c.Agent)
+	user := f.m(userPart, &c.User)
+	f.like(agentPart, &c.Agent, &c.User, user)
 	f.m(hiddenPart, &c.Hidden)
 	f.m(driftPart, &c.Drift)
 }

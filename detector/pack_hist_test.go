@@ -63,3 +63,15 @@ func TestPackedHistogramsAreSmall(t *testing.T) {
 		require.LessOrEqual(t, size, most)
 	}
 }
+
+// Quantiles are values of buckets, and come back as the same.
+func TestEveryBucketIsFoundByItsValue(t *testing.T) {
+	for at := range int(stats.MaxIndex-stats.MinIndex) + 2 {
+		ms := bucket32(at)
+		require.Equal(t, at, placeFor(float64(ms)))
+		require.Equal(t, at, placeFor(float64(math.Float32frombits(three(ms)))))
+		if at > 0 {
+			require.Equal(t, at, placeFor(math.Exp(float64(math.Float32frombits(three(shiftedLog(ms))))-logShift)))
+		}
+	}
+}

@@ -42,6 +42,17 @@ func workBlockFields(b *workBlock, f *coder) {
 	floatsIf(f, queued, &b.queue)
 }
 
+// quantilesIf codes quantiles of histograms that are zero unless some is true.
+func quantilesIf(f *coder, some bool, fields ...*float32) {
+	for _, v := range fields {
+		if some {
+			f.q(v)
+		} else {
+			*v = 0
+		}
+	}
+}
+
 // less packs counts that are often all of n by what they lack of it.
 func less(f *coder, n uint64, fields ...*uint64) {
 	for _, c := range fields {

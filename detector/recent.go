@@ -56,9 +56,31 @@ func (c counted) plus(o counted) counted {
 type packedMinute struct {
 	at int64 // Unix seconds
 	counted
+	// cells has before them, where a kind has latencies, the P95 of [OperationWindow]'s Own and
+	// Call.
 	cells []byte
-	// own and call are of [OperationWindow]'s Own and Call.
-	own, call subP95
+}
+
+// p95s takes the P95 off the front of what c unpacks.
+func (r *recent[C]) p95s(c *coder) (own, call subP95) {
+	if r.latency != nil {
+		own.code(c)
+		call.code(c)
+	}
+	return own, call
+}
+
+func (p *subP95) code(c *coder) {
+	n := uint64(p.n)
+	c.u(&n)
+	p.n = uint32(n)
+	if n == 0 {
+		return
+	}
+	at := uint64(placeFor(float64(p.p95MS)))
+	c.u(&at)
+	p.p95MS = bucket32(int(at))
+	c.exact(&p.logMS, &p.logSE)
 }
 
 // subP95 is a minute's P95 in the precision that a histogram's buckets have anyway.
@@ -140,6 +162,7 @@ func (r *recent[C]) add(from, to time.Time, cells []C) {
 		s, at := r.slice(&cells[i]), r.minute(&cells[i]).Unix()
 		m := packedMinute{at: at}
 		r.coder.packing, r.coder.out = true, r.coder.out[:0]
+		first := i
 		for ; i < len(cells) && r.minute(&cells[i]).Unix() == at && r.slice(&cells[i]) == s; i++ {
 			m.counted = m.plus(r.count(&cells[i]))
 			if r.latency != nil {
@@ -147,13 +170,18 @@ func (r *recent[C]) add(from, to time.Time, cells []C) {
 				r.own.Add(o)
 				r.call.Add(c)
 			}
-			r.fields(&cells[i], &r.coder)
+		}
+		if r.latency != nil {
+			for _, sum := range []*stats.Sum{&r.own, &r.call} {
+				sum.Take(&r.hist)
+				p := subP95Of(&r.hist)
+				p.code(&r.coder)
+			}
+		}
+		for k := range cells[first:i] {
+			r.fields(&cells[first+k], &r.coder)
 		}
 		m.cells = slices.Clone(r.coder.out)
-		r.own.Take(&r.hist)
-		m.own = subP95Of(&r.hist)
-		r.call.Take(&r.hist)
-		m.call = subP95Of(&r.hist)
 		of := r.bySlice[s]
 		if of == nil {
 			of = &series{}
@@ -178,6 +206,7 @@ func (r *recent[C]) each(s Slice, from, to time.Time, need parts, f func(*C)) {
 	for i := range of.minutes {
 		if m := &of.minutes[i]; m.at >= first && m.at < end {
 			r.coder.packing, r.coder.need, r.coder.in = false, need, m.cells
+			r.p95s(&r.coder)
 			for len(r.coder.in) > 0 {
 				r.fields(&r.cell, &r.coder)
 				f(&r.cell)
@@ -201,15 +230,17 @@ func (s *series) within(from, to int64) bool {
 	return slices.ContainsFunc(s.minutes, func(m packedMinute) bool { return m.at >= from && m.at < to })
 }
 
-// summaries gives the minutes in [from, to), Unix seconds, in order.
-func (s *series) summaries(from, to int64) []Minute {
-	return s.appendSummaries(make([]Minute, 0, len(s.minutes)), from, to)
-}
-
-func (s *series) appendSummaries(out []Minute, from, to int64) []Minute {
-	for i := range s.minutes {
-		if m := &s.minutes[i]; m.at >= from && m.at < to {
-			out = append(out, Minute{At: time.Unix(m.at, 0).UTC(), Own: m.own.minute(), Call: m.call.minute(), Known: uint64(m.known), Retried: uint64(m.retried)})
+// summaries appends a slice's minutes in [from, to), in order.
+func (r *recent[C]) summaries(out []Minute, s Slice, from, to time.Time) []Minute {
+	of := r.bySlice[s]
+	if of == nil {
+		return out
+	}
+	first, end := from.Unix(), to.Unix()
+	for i := range of.minutes {
+		if m := &of.minutes[i]; m.at >= first && m.at < end {
+			own, call := r.p95s(&coder{in: m.cells})
+			out = append(out, Minute{At: time.Unix(m.at, 0).UTC(), Own: own.minute(), Call: call.minute(), Known: uint64(m.known), Retried: uint64(m.retried)})
 		}
 	}
 	return out

@@ -243,9 +243,7 @@ func (c *cells) lateTokens(s Slice, from, to time.Time, ms float64) (out []Share
 // requestWindow is the agent's window [from, to).
 func (c *cells) requestWindow(s Slice, from, to, long time.Time, budgetMS float64) *RequestWindow {
 	w := &RequestWindow{Slice: s, From: from, To: to, Strata: map[string]*Stratum{}, User: emptyMeasure(), BudgetMS: budgetMS}
-	if of := c.reqs.bySlice[s]; of != nil {
-		w.Minutes = of.summaries(long.Unix(), to.Unix())
-	}
+	w.Minutes = c.reqs.summaries(nil, s, long, to)
 	c.reqs.each(s, from, to, allParts, w.add)
 	w.Drifting = func(strata map[string]bool, ms float64) []Share { return c.drifting(s, long, to, strata, ms) }
 	return w

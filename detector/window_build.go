@@ -114,9 +114,7 @@ func (c *cells) open(x *operationRoom, s Slice, from, to, long time.Time, need n
 		*g = RetryGroup{User: store.Measure{Hist: emptied(g.User.Hist)}, Agent: store.Measure{Hist: emptied(g.Agent.Hist)}}
 	}
 	w := &x.w
-	if of := c.ops.bySlice[s]; of != nil {
-		w.Minutes = of.appendSummaries(w.Minutes, long.Unix(), to.Unix())
-	}
+	w.Minutes = c.ops.summaries(w.Minutes, s, long, to)
 	w.Above = func(call bool, ms float64) (above, all []float64) { return c.above(s, long, to, call, ms) }
 	w.LateTokens = func(ms float64) []Share { return c.lateTokens(s, from, to, ms) }
 	c.pass(x, need.parts(s.Kind), true)

@@ -43,6 +43,8 @@ type WorkWindow struct {
 	// User gives the user time of the window; nil is none.
 	User func() store.Measure
 	Open OpenWork
+	// hasLeft says that Sum.Left has its times.
+	hasLeft bool
 }
 
 // WorkBaseline is what was usual: sums over the clean blocks of the last hours.
@@ -79,10 +81,31 @@ type works struct {
 	loaded        map[int64]bool
 	length        time.Duration
 	open          map[scope]*OpenWork
+	// kept are baselines that still hold; see [Engine.workBaseline]. left is used again and again.
+	kept map[Slice]keptBaseline
+	left stats.Sum
+}
+
+// keptBaseline is a baseline with the incidents that it leaves out.
+type keptBaseline struct {
+	WorkBaseline
+	without []Interval
+}
+
+// workBaseline is what was usual for a slice. It is worked out anew when blocks have come or
+// gone, or the incidents of its agent are others.
+func (e *Engine) workBaseline(s Slice) WorkBaseline {
+	without := e.baselines.incidents[scope{s.Service, s.Agent}]
+	if kept, ok := e.works.kept[s]; ok && sameIntervals(kept.without, without) {
+		return kept.WorkBaseline
+	}
+	b := e.works.baseline(s, e.baselines.clean)
+	e.works.kept[s] = keptBaseline{b, without}
+	return b
 }
 
 func newWorks(blockLength time.Duration) *works {
-	return &works{minutes: newBlocks(workFields), blocks: newBlocks(workBlockFields), loadedMinutes: map[int64]bool{}, loaded: map[int64]bool{}, length: blockLength}
+	return &works{minutes: newBlocks(workFields), blocks: newBlocks(workBlockFields), loadedMinutes: map[int64]bool{}, loaded: map[int64]bool{}, length: blockLength, kept: map[Slice]keptBaseline{}}
 }
 
 // forget drops minutes (Unix seconds) whose rows have changed. Blocks stay as they were read,
@@ -95,8 +118,9 @@ func (k *works) forget(minutes []int64) {
 	drop(&k.minutes, k.loadedMinutes, func(at int64) bool { return rows[at] })
 }
 
-// drop forgets what started at instants that is tells, of those that are loaded.
-func drop[B any](from *blocks[B], loaded map[int64]bool, is func(at int64) bool) {
+// drop forgets what started at instants that is tells, of those that are loaded, and says
+// whether there was any.
+func drop[B any](from *blocks[B], loaded map[int64]bool, is func(at int64) bool) (any bool) {
 	starts := map[int64]bool{}
 	for at := range loaded {
 		if is(at) {
@@ -107,6 +131,7 @@ func drop[B any](from *blocks[B], loaded map[int64]bool, is func(at int64) bool)
 	if len(starts) > 0 {
 		from.drop(starts)
 	}
+	return len(starts) > 0
 }
 
 // read loads what is missing for windows that end at w.
@@ -122,8 +147,11 @@ func (k *works) read(ctx context.Context, st Store, w time.Time, long time.Durat
 	}
 	last := from.Truncate(k.length)
 	first := last.Add(-workHistory)
-	drop(&k.blocks, k.loaded, func(at int64) bool { return at < first.Unix() })
+	if drop(&k.blocks, k.loaded, func(at int64) bool { return at < first.Unix() }) {
+		clear(k.kept)
+	}
 	err = missing(first, last, k.length, k.loaded, func(a, b time.Time) (uint64, error) {
+		clear(k.kept)
 		got, err := readWork(ctx, st, a, b, k.length)
 		return put(&k.blocks, got, func(w store.Work) workBlock { return blockOf(&w, k.length) }), err
 	})
@@ -216,15 +244,16 @@ func doomed(w *store.Work, p95 float64) uint64 {
 	return min(uint64(math.Round(share*float64(w.Left.N))), w.Left.N)
 }
 
-// window sums a slice's minutes of [from, to), and once more those of the last loadSpan.
+// window sums a slice's minutes of [from, to), and once more those of the last loadSpan, all
+// but how much deadlines left, which [works.addLeft] adds.
 func (k *works) window(s Slice, from, to time.Time, loadSpan time.Duration) *WorkWindow {
 	w := &WorkWindow{Slice: s, From: from, To: to, LoadSpan: loadSpan}
-	within := func(at int64, from time.Time) bool { return at >= from.Unix() && at < to.Unix() }
-	k.minutes.each(s, allParts, func(at int64, m *store.Work) {
-		if within(at, from) {
+	first, load := from.Unix(), to.Add(-loadSpan).Unix()
+	k.minutes.between(s, min(first, load), to.Unix(), noParts, func(at int64, m *store.Work) {
+		if at >= first {
 			w.Sum.Add(*m)
 		}
-		if within(at, to.Add(-loadSpan)) {
+		if at >= load {
 			w.Load.Add(*m)
 		}
 	})
@@ -245,6 +274,19 @@ func (w *WorkWindow) riseOf(k, n, baseK, baseN uint64, least float64) (rise, err
 	r, err := riseOf(w.clustered(min(k, n)), w.clustered(n), w.clustered(min(baseK, baseN)), w.clustered(baseN), 1, least, least)
 	r.now.Estimate = share(min(k, n), n)
 	return r, err
+}
+
+// addLeft adds what deadlines left, once.
+func (k *works) addLeft(w *WorkWindow) {
+	if w.hasLeft {
+		return
+	}
+	k.minutes.between(w.Slice, w.From.Unix(), w.To.Unix(), leftPart, func(_ int64, m *store.Work) { k.left.Add(m.Left.Hist) })
+	if w.Sum.Left.Hist == nil {
+		w.Sum.Left.Hist = &stats.Hist{}
+	}
+	k.left.Take(w.Sum.Left.Hist)
+	w.hasLeft = true
 }
 
 func (w *WorkWindow) user() store.Measure {

@@ -19,7 +19,7 @@ func (e *Engine) judgeWorks(ctx context.Context, w time.Time, opSlices, reqSlice
 	judged, requests := map[scope]bool{}, map[scope]uint64{}
 	for _, s := range reqSlices {
 		k := scope{s.Service, s.Agent}
-		b := e.works.baseline(s, e.baselines.clean)
+		b := e.workBaseline(s)
 		requests[k] += b.N
 		var open OpenWork
 		if o := e.works.open[k]; o != nil && !judged[k] { // an agent's first kind of request has them
@@ -29,14 +29,14 @@ func (e *Engine) judgeWorks(ctx context.Context, w time.Time, opSlices, reqSlice
 		out = append(out, e.judgeWork(s, w, b, open, 1)...)
 	}
 	for _, s := range opSlices {
-		b, perRequest := e.works.baseline(s, e.baselines.clean), 1.0
+		b, perRequest := e.workBaseline(s), 1.0
 		if n := requests[scope{s.Service, s.Agent}]; n > 0 {
 			perRequest = float64(b.N) / float64(n)
 		}
 		out = append(out, e.judgeWork(s, w, b, OpenWork{}, perRequest)...)
 	}
 	for _, s := range e.works.onlyOpen(judged) {
-		out = append(out, e.judgeWork(s, w, e.works.baseline(s, e.baselines.clean), *e.works.open[scope{s.Service, s.Agent}], 1)...)
+		out = append(out, e.judgeWork(s, w, e.workBaseline(s), *e.works.open[scope{s.Service, s.Agent}], 1)...)
 	}
 	return out, nil
 }
@@ -79,7 +79,17 @@ func (e *Engine) judgeWork(s Slice, w time.Time, b WorkBaseline, open OpenWork, 
 	var out []Verdict
 	for i := range workDetections {
 		if d := &workDetections[i]; s.IsRequest() && d.requests || !s.IsRequest() && d.operations {
-			out = append(out, enough(func(w *WorkWindow) Verdict { return d.judge(w, b, rules, &e.cfg) }, near, far))
+			judge := func(w *WorkWindow) Verdict {
+				if d.left {
+					e.works.addLeft(w)
+				}
+				return d.judge(w, b, rules, &e.cfg)
+			}
+			if d.once {
+				out = append(out, judge(near))
+			} else {
+				out = append(out, enough(judge, near, far))
+			}
 		}
 	}
 	return out
@@ -104,7 +114,7 @@ func (e *Engine) explainWork(ctx context.Context, v *Verdict) error {
 		if err != nil {
 			return err
 		}
-		explainCascade(v, all, func(s Slice) float64 { return e.works.baseline(s, e.baselines.clean).OKMS })
+		explainCascade(v, all, func(s Slice) float64 { return e.workBaseline(s).OKMS })
 	case v.Detection == DeadlineDrift && v.Slice.IsRequest():
 		all, err := e.store.Spenders(ctx, v.Slice, Slice{}, v.From, v.To)
 		if err != nil {
