@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,6 +27,23 @@ type manySlices struct {
 	traffic float64
 	// pool has histograms of so many values; cells get copies.
 	pool [][]*stats.Hist
+	// spent is the CPU time that drawing has taken, as a store's reading would.
+	spent time.Duration
+}
+
+// cpuTime is what the process has used of the CPU, its collection of garbage included.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// reading notes the CPU time until the function it gives is called.
+func (m *manySlices) reading() func() {
+	before := cpuTime()
+	return func() { m.spent += cpuTime() - before }
 }
 
 func newManySlices(n int, traffic float64) *manySlices {
@@ -86,6 +104,7 @@ func (m *manySlices) each(from, to time.Time, f func(s store.Slice, i int, at ti
 }
 
 func (m *manySlices) OperationCells(_ context.Context, from, to time.Time) (out []store.OperationCell, _ error) {
+	defer m.reading()()
 	m.each(from, to, func(s store.Slice, i int, at time.Time, n int) {
 		retried := n / 40
 		for k, part := range []int{n - retried, retried} {
@@ -94,7 +113,7 @@ func (m *manySlices) OperationCells(_ context.Context, from, to time.Time) (out 
 			}
 			user := m.measure(i, at.Unix()/60+int64(k), part)
 			out = append(out, store.OperationCell{Slice: s, Minute: at, Retries: []string{"0", "1"}[k], N: user.N, OK: user.N, Attempts: user.N * uint64(k+1), LeafAttempts: user.N * uint64(k+1),
-				DeadlineKnown: user.N, User: user, Agent: m.measure(i, at.Unix()/60+int64(k), part), Inference: m.measure(i, at.Unix()/60+int64(k), part),
+				DeadlineKnown: user.N, User: user, Agent: m.measure(i, at.Unix()/60+int64(2*k), part), Inference: m.measure(i, at.Unix()/60+7, part),
 				TTFT: m.measure(i, at.Unix()/60+3, part), PerToken: m.measure(i, at.Unix()/60+4, part)})
 		}
 	})
@@ -102,15 +121,17 @@ func (m *manySlices) OperationCells(_ context.Context, from, to time.Time) (out 
 }
 
 func (m *manySlices) OperationHistory(_ context.Context, from, to time.Time) (out []store.OperationMinute, _ error) {
+	defer m.reading()()
 	m.each(from, to, func(s store.Slice, i int, at time.Time, n int) {
-		h := m.measure(i, at.Unix()/60, n)
-		out = append(out, store.OperationMinute{Slice: s, Minute: at, N: h.N, Known: h.N, Retried: h.N / 40, LeafAttempts: h.N + h.N/40, DeadlineKnown: h.N, Inference: h,
+		h := m.measure(i, at.Unix()/60+7, n)
+		out = append(out, store.OperationMinute{Slice: s, Minute: at, N: h.N, Call: m.measure(i, at.Unix()/60, n), Known: h.N, Retried: h.N / 40, LeafAttempts: h.N + h.N/40, DeadlineKnown: h.N, Inference: h,
 			TTFT: m.measure(i, at.Unix()/60+3, n), PerToken: m.measure(i, at.Unix()/60+4, n)})
 	})
 	return out, nil
 }
 
 func (m *manySlices) OperationHours(_ context.Context, hours []time.Time) (out []store.OperationHour, _ error) {
+	defer m.reading()()
 	for i := range m.slices {
 		for _, h := range hours {
 			out = append(out, store.OperationHour{Slice: m.slice(i), Hour: h, Inference: m.measure(i, h.Unix()/60, int(60*m.rate(i)))})
@@ -120,6 +141,7 @@ func (m *manySlices) OperationHours(_ context.Context, hours []time.Time) (out [
 }
 
 func (m *manySlices) AttemptCells(_ context.Context, from, to time.Time) (out []store.AttemptCell, _ error) {
+	defer m.reading()()
 	m.each(from, to, func(s store.Slice, i int, at time.Time, n int) {
 		s.Stream = ""
 		c := store.AttemptCell{Slice: s, Minute: at, Endpoint: fmt.Sprintf("host-%d", i%7), Layer: rows.LayerSDK, N: uint64(n + n/40), Leaf: uint64(n + n/40), Extra: uint64(n / 40), Failed: uint64(n / 40),
@@ -133,6 +155,7 @@ func (m *manySlices) AttemptCells(_ context.Context, from, to time.Time) (out []
 }
 
 func (m *manySlices) AttemptHistory(_ context.Context, from, to time.Time, block time.Duration) (out []store.AttemptBlock, _ error) {
+	defer m.reading()()
 	for i := range m.slices {
 		for at := from; at.Before(to); at = at.Add(block) {
 			s, n := m.slice(i), uint64(m.rate(i)*block.Minutes())
@@ -164,6 +187,7 @@ func (m *manySlices) IngestLag(context.Context, time.Time, time.Time) (time.Dura
 }
 
 func (m *manySlices) OperationWork(_ context.Context, from, to time.Time, width time.Duration) (out []store.Work, _ error) {
+	defer m.reading()()
 	m.each(from, to, func(s store.Slice, i int, at time.Time, n int) {
 		w := store.Work{Slice: s, At: at.Truncate(width), N: uint64(n), OK: uint64(n), Limited: uint64(n), LimitNS: 30e9, Known: uint64(n), OKNS: int64(n) * 2e9, P95NS: 4e9,
 			BusyNS: int64(n) * 2e9, BusySquared: float64(n) * 5, Left: m.measure(i, at.Unix()/60+5, n)}
@@ -214,9 +238,9 @@ func heap() uint64 {
 
 // scaled is an engine over so many slices after its first round, with what a slice then
 // holds in memory.
-func scaled(tb testing.TB, slices int, traffic float64) (e *detector.Engine, now time.Time, bytesPerSlice float64) {
+func scaled(tb testing.TB, slices int, traffic float64) (e *detector.Engine, st *manySlices, now time.Time, bytesPerSlice float64) {
 	tb.Helper()
-	st := newManySlices(slices, traffic)
+	st = newManySlices(slices, traffic)
 	before := heap()
 	cfg := detector.DefaultConfig()
 	cfg.MaxSlices = slices
@@ -225,31 +249,60 @@ func scaled(tb testing.TB, slices int, traffic float64) (e *detector.Engine, now
 	require.NoError(tb, err)
 	_, err = e.Evaluate(context.Background(), now)
 	require.NoError(tb, err)
-	return e, now, float64(heap()-before) / float64(slices)
+	return e, st, now, float64(heap()-before) / float64(slices)
 }
 
 // TestMemoryOfASlice bounds what a slice costs with a day's baseline and thirty minutes of
-// cells.
+// cells, at little traffic and at ten times as much.
 func TestMemoryOfASlice(t *testing.T) {
-	_, _, perSlice := scaled(t, 97, 1)
-	t.Logf("%.1f KiB a slice", perSlice/1024)
-	require.Less(t, perSlice, 32.0*1024)
+	for _, traffic := range []float64{1, 10} {
+		_, _, _, perSlice := scaled(t, 97, traffic)
+		t.Logf("traffic %v: %.1f KiB a slice", traffic, perSlice/1024)
+		require.Less(t, perSlice, 32.0*1024)
+	}
 }
 
-// BenchmarkRound is one round a minute over slices with a day's baseline, the drawing of
-// the new minute's cells included.
+// roundCost is what a round costs after a load, per slice, without the store's part, and the
+// longest of the rounds.
+type roundCost struct{ mean, longest, store, load, loadStore time.Duration }
+
+func costOf(tb testing.TB, slices, rounds int, traffic float64) (c roundCost, bytesPerSlice float64) {
+	tb.Helper()
+	before := cpuTime()
+	e, st, now, bytesPerSlice := scaled(tb, slices, traffic)
+	c.load, c.loadStore = cpuTime()-before-st.spent, st.spent
+	var all, drawn time.Duration
+	for range rounds {
+		now = now.Add(time.Minute)
+		st.spent = 0
+		before := cpuTime()
+		_, err := e.Evaluate(context.Background(), now)
+		require.NoError(tb, err)
+		took := cpuTime() - before - st.spent
+		all, drawn, c.longest = all+took, drawn+st.spent, max(c.longest, took)
+	}
+	c.mean, c.store = all/time.Duration(rounds), drawn/time.Duration(rounds)
+	return c, bytesPerSlice
+}
+
+// BenchmarkRound is rounds a minute apart over slices with a day's baseline, twenty of them, so
+// that blocks come and go twice. It counts CPU time: of the engine, and apart from it of the
+// drawing of cells, which stands for the store.
 func BenchmarkRound(b *testing.B) {
-	for _, traffic := range []float64{1, 10} {
-		b.Run(fmt.Sprintf("slices=300/traffic=%v", traffic), func(b *testing.B) {
-			e, now, perSlice := scaled(b, 300, traffic)
-			b.ReportMetric(perSlice/1024, "KiB/slice")
-			b.ResetTimer()
-			for range b.N {
-				now = now.Add(time.Minute)
-				_, err := e.Evaluate(context.Background(), now)
-				require.NoError(b, err)
-			}
-			b.ReportMetric(perSlice/1024, "KiB/slice")
-		})
+	for _, slices := range []int{300, 10_000} {
+		for _, traffic := range []float64{1, 10} {
+			b.Run(fmt.Sprintf("slices=%d/traffic=%v", slices, traffic), func(b *testing.B) {
+				for range b.N {
+					c, perSlice := costOf(b, slices, 20, traffic)
+					b.ReportMetric(perSlice/1024, "KiB/slice")
+					b.ReportMetric(c.mean.Seconds(), "cpu-s/round")
+					b.ReportMetric(c.longest.Seconds(), "cpu-s/longest-round")
+					b.ReportMetric(c.store.Seconds(), "drawing-cpu-s/round")
+					b.ReportMetric(float64(c.mean.Microseconds())/float64(slices), "cpu-us/slice")
+					b.ReportMetric(c.load.Seconds(), "cpu-s/load")
+					b.ReportMetric(c.loadStore.Seconds(), "drawing-cpu-s/load")
+				}
+			})
+		}
 	}
 }
