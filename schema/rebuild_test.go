@@ -140,7 +140,11 @@ func TestUpgradeRebuildsTablesWithTheirRows(t *testing.T) {
 	script := Script(statements)
 	for _, table := range rebuilt() {
 		require.Contains(t, script, "CREATE TABLE IF NOT EXISTS "+o.Database+"."+versioned(table.Name, rebuildVersion(table.Name)))
-		require.GreaterOrEqual(t, strings.Count(script, "FROM "+o.Database+"."+table.Name+" WHERE _partition_id = "), 3, "each of the days")
+		partitions := 3
+		if strings.Contains(table.PartitionBy, "toYYYYMM") {
+			partitions = 1
+		}
+		require.GreaterOrEqual(t, strings.Count(script, "FROM "+o.Database+"."+table.Name+" WHERE _partition_id = "), partitions, "each of the days or months")
 	}
 
 	require.NoError(t, Up(ctx, conn, o, nil))
