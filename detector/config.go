@@ -54,6 +54,9 @@ type Config struct {
 	EvalDelay time.Duration `yaml:"eval_delay"`
 	// MaxEvalDelay is the most that eval_delay grows to.
 	MaxEvalDelay time.Duration `yaml:"max_eval_delay"`
+	// ExplainTimeout bounds how long a round may ask the store for examples and facts around its
+	// new alerts. What is not known by then is left out: an alert comes without, not late.
+	ExplainTimeout time.Duration `yaml:"explain_timeout"`
 	// ShortWindow is judged when it has enough samples, else long_window.
 	ShortWindow time.Duration `yaml:"short_window"`
 	// LongWindow is judged where short_window has too few samples.
@@ -118,7 +121,7 @@ type Config struct {
 // DefaultConfig is what docs/detections.md describes.
 func DefaultConfig() Config {
 	return Config{
-		Interval: 30 * time.Second, EvalDelay: 30 * time.Second, MaxEvalDelay: 3 * time.Minute,
+		Interval: 30 * time.Second, EvalDelay: 30 * time.Second, MaxEvalDelay: 3 * time.Minute, ExplainTimeout: 5 * time.Second,
 		ShortWindow: 5 * time.Minute, LongWindow: 30 * time.Minute,
 		BaselineWindow: 24 * time.Hour, BlockLength: 10 * time.Minute, MinBlocks: 3, SeasonDays: 14, MaxExclusion: 6 * time.Hour,
 		FDR: 0.05, MaxP: 1e-6, FireVotes: 2, FireRounds: 3, FastFactor: 2, ClearRounds: 5,
@@ -138,6 +141,7 @@ func (c Config) Validate() error {
 	}
 	minute := func(d time.Duration) bool { return d >= time.Minute && d%time.Minute == 0 }
 	check(c.Interval > 0, "interval %v: want more than 0", c.Interval)
+	check(c.ExplainTimeout > 0, "explain_timeout %v: want more than 0", c.ExplainTimeout)
 	check(c.EvalDelay >= 0 && c.MaxEvalDelay >= c.EvalDelay, "eval_delay %v, max_eval_delay %v: want 0 or more, and the second not below the first", c.EvalDelay, c.MaxEvalDelay)
 	check(minute(c.ShortWindow) && minute(c.LongWindow) && c.LongWindow >= c.ShortWindow, "short_window %v, long_window %v: want whole minutes, and the second not below the first", c.ShortWindow, c.LongWindow)
 	check(minute(c.BlockLength) && time.Hour%c.BlockLength == 0, "block_length %v: want whole minutes that divide an hour", c.BlockLength)

@@ -46,6 +46,7 @@ func TestIncidentOnTheRealEngine(t *testing.T) {
 	pages := httptest.NewServer(handler)
 	defer pages.Close()
 	cfg := detector.DefaultConfig()
+	cfg.ExplainTimeout = time.Minute // what is said is tested here, not how soon
 	cfg.EvidenceURL, cfg.RunbookPages, cfg.DashboardURL = pages.URL+"/alerts/", pages.URL+"/runbooks/", "https://grafana.example.com/d/driftline"
 	build := func() *detector.Engine {
 		job, err := rollup.New(conn, rollup.Config{Database: db})

@@ -22,8 +22,6 @@ type facts interface {
 const (
 	// maxExplained verdicts are explained in a round; the rest say only what was judged.
 	maxExplained = 20
-	// explainTimeout bounds all asking of a round: an alert comes without, not late.
-	explainTimeout = 5 * time.Second
 	// nearby is how far back changes are looked for.
 	nearby = time.Hour
 )
@@ -40,7 +38,7 @@ type explaining struct {
 }
 
 func (e *Engine) explainer(verdicts []Verdict) *explaining {
-	return &explaining{e: e, verdicts: verdicts, left: maxExplained, until: time.Now().Add(explainTimeout), lines: map[scope]string{}, changes: map[string][]Change{}, known: map[string]bool{}}
+	return &explaining{e: e, verdicts: verdicts, left: maxExplained, until: time.Now().Add(e.cfg.ExplainTimeout), lines: map[scope]string{}, changes: map[string][]Change{}, known: map[string]bool{}}
 }
 
 // changesAlert says whether a breach may begin its alert, or change it.
