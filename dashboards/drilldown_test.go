@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -17,9 +18,10 @@ func TestC61PanelLinkOpensTheTrace(t *testing.T) {
 	ctx := context.Background()
 	conn := migrated(t)
 	const id = "0123456789abcdef0123456789abcdef"
+	started := time.Now().UTC() // a span that is sent again has the same start
 	for _, row := range [][2]string{{id, "a1"}, {id, "a2"}, {id, "a2"}, {"fedcba9876543210fedcba9876543210", "b1"}} {
 		require.NoError(t, conn.Exec(ctx, `INSERT INTO spans_base (service_name, trace_id, span_id, name, started_at, duration_ns, status_code, attributes, ingested_at)
-			SELECT 'shop', ?, ?, 'chat m1', now64(9), 250000000, 'Error', map('gen_ai.request.model', 'm1'), now64(3)`, row[0], row[1]))
+			SELECT 'shop', ?, ?, 'chat m1', fromUnixTimestamp64Nano(?), 250000000, 'Error', map('gen_ai.request.model', 'm1'), now64(3)`, row[0], row[1], started.UnixNano()))
 	}
 	text, err := os.ReadFile("json/oncall.json")
 	require.NoError(t, err)
