@@ -91,7 +91,8 @@ func JudgeDrift(w RequestWindow, b RequestBaseline, cfg DriftConfig) Verdict {
 	if history && now.Estimate >= creepLeast && w.Drifting != nil {
 		creep = creepOf(w.Drifting(judged, limit), expected, float64(n), usualDecisions(b, judged))
 		v.number("drift_cusum", creep.sum)
-		if creep.alarm {
+		// A large group weighs on the sum for long after it has passed, which the window shows.
+		if creep.alarm = creep.alarm && now.Estimate > creep.nothing; creep.alarm {
 			v.P = math.Min(v.P, math.Exp(-creep.sum))
 		}
 	}
@@ -122,10 +123,11 @@ const (
 	creepH = 14
 )
 
-// creeping is what the sequential test says: its sum, and for how many minutes it has been
-// above nothing.
+// creeping is what the sequential test says: its sum, for how many minutes it has been above
+// nothing, and which share it takes as nothing.
 type creeping struct {
 	sum     float64
+	nothing float64
 	minutes int
 	alarm   bool
 }
@@ -149,7 +151,7 @@ func creepOf(minutes []Share, expected, n float64, history uint64) (c creeping) 
 			c.minutes = 0
 		}
 	}
-	c.sum = test.S
+	c.sum, c.nothing = test.S, test.P0
 	return c
 }
 

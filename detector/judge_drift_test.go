@@ -83,3 +83,22 @@ func (d *drifts) RequestCells(_ context.Context, from, to time.Time) (out []stor
 	}
 	return out, nil
 }
+
+// A group that drifted at large weighs on the sum for long; the window that is as usual again
+// says that it has passed.
+func TestDeadlineDriftThatHasPassedIsOver(t *testing.T) {
+	cfg := DefaultConfig().Drift
+	b := RequestBaseline{Blocks: 100, Strata: map[string]*StratumBaseline{"4-7": {N: 4000, Drift: measure(append(fixed(3880, 0), fixed(120, 9000)...)...).Hist}}}
+	w := requestWindow(map[string][]float64{"4-7": append(fixed(97, 0), fixed(3, 9000)...)}, 30000)
+	var minutes []Share
+	for range 10 {
+		minutes = append(minutes, Share{10, 20})
+	}
+	for range 20 {
+		minutes = append(minutes, Share{0.6, 20})
+	}
+	w.Drifting = func(map[string]bool, float64) []Share { return minutes }
+	v := JudgeDrift(w, b, cfg)
+	require.Equal(t, Quiet, v.Level, "%s: %s", v.Reason, v.Text)
+	require.Equal(t, "as_usual", v.Reason)
+}
