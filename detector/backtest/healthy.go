@@ -120,13 +120,22 @@ type healthyResult struct {
 }
 
 // soak plays a chunk.
-func soak(ctx context.Context, cfg detector.Config, c chunk, progress func(days int)) (*healthyResult, error) {
+func soak(ctx context.Context, cfg detector.Config, c chunk, progress func(days, pages int)) (*healthyResult, error) {
 	sink := &stored{}
 	d, err := newDrive(cfg, c.seed, c.agents, sink)
 	if err != nil {
 		return nil, err
 	}
 	res := &healthyResult{minutes: c.minutes, slow: c.slow * slicesPerAgent, slices: len(c.agents) * slicesPerAgent, peaks: map[string][]float64{}}
+	counted, told := start.Add(time.Duration(c.warm)*time.Minute), 0
+	counts := func() (out []Page) {
+		for _, p := range d.pager.pages {
+			if p.At.After(counted) {
+				out = append(out, p)
+			}
+		}
+		return out
+	}
 	for d.minute < c.minutes+c.warm {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -141,15 +150,12 @@ func soak(ctx context.Context, cfg detector.Config, c chunk, progress func(days 
 			}
 		}
 		if d.minute%1440 == 0 && d.minute > c.warm {
-			progress(1)
+			n := len(counts())
+			progress(1, n-told)
+			told = n
 		}
 	}
-	counted := start.Add(time.Duration(c.warm) * time.Minute)
-	for _, p := range d.pager.pages {
-		if p.At.After(counted) {
-			res.pages = append(res.pages, p)
-		}
-	}
+	res.pages = counts()
 	for _, r := range rivals {
 		for _, p95 := range d.rivals.p95 {
 			v := votes(r.score(p95, c.warm))

@@ -100,16 +100,16 @@ func Play(ctx context.Context, o Options) (*Report, error) {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers)
-	days := 0
+	days, pages := 0, 0
 	// The long ones first, so that none is left alone at the end.
 	for i, c := range parts {
 		g.Go(func() (err error) {
-			healthy[i], err = soak(ctx, o.Config, c, func(n int) {
+			healthy[i], err = soak(ctx, o.Config, c, func(n, paged int) {
 				mu.Lock()
-				days += n
-				done := days
+				days, pages = days+n, pages+paged
+				done, sent := days, pages
 				mu.Unlock()
-				say("healthy day %d of %d", done, o.HealthyDays)
+				say("healthy day %d of %d, %d pages", done, o.HealthyDays, sent)
 			})
 			return err
 		})
