@@ -24,8 +24,9 @@ func (b *book) introduce(names []string, now time.Time) {
 	}
 	for _, fp := range b.fingerprints() {
 		t := b.Tracks[fp]
-		// What waits for a verdict after a long pause, or is due anyway, is not told here.
-		if t.Alert.State == Firing && t.Told == t.Alert.Transition && now.After(t.stale) {
+		// What waits for a verdict after a long pause, or is due anyway, is not told here, and
+		// what is in shadow or muted is told nobody.
+		if a := &t.Alert; a.State == Firing && !a.Shadow && a.Muted == "" && t.Told == a.Transition && now.After(t.stale) {
 			b.post(*t.copy(), fresh)
 		}
 	}
