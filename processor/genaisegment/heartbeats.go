@@ -20,6 +20,7 @@ import (
 	"driftline/internal/annotate"
 	"driftline/internal/assemble"
 	"driftline/internal/clock"
+	"driftline/internal/genai"
 	"driftline/processor/genaisegment/internal/metadata"
 )
 
@@ -176,9 +177,11 @@ type beat struct {
 // readBeat reads a record if it is a heartbeat.
 func readBeat(record plog.LogRecord, resource pcommon.Resource, now time.Time) (beat, bool) {
 	b := beat{resource: resource, at: now.UnixNano()}
+	// A clock that was not set, is ahead or counts in another unit says nothing: a heartbeat from
+	// the future would hide that no more come.
 	for _, sent := range []pcommon.Timestamp{record.ObservedTimestamp(), record.Timestamp()} {
-		if sent > 0 {
-			b.at = int64(sent)
+		if at := int64(sent); at >= genai.OldestInstant && at <= now.UnixNano() {
+			b.at = at
 		}
 	}
 	kind := record.EventName()
@@ -207,8 +210,8 @@ func spanOfRecord(record plog.LogRecord, at int64) ptrace.Span {
 	span := ptrace.NewSpan()
 	span.SetTraceID(record.TraceID())
 	span.SetSpanID(record.SpanID())
-	span.SetStartTimestamp(pcommon.Timestamp(max(at, 0)))
-	if v, ok := record.Attributes().Get(startedAt); ok && v.Type() == pcommon.ValueTypeInt && v.Int() > 0 && v.Int() < 1<<42 {
+	span.SetStartTimestamp(pcommon.Timestamp(at))
+	if v, ok := record.Attributes().Get(startedAt); ok && v.Type() == pcommon.ValueTypeInt && v.Int() >= genai.OldestInstant/1e6 && v.Int() <= at/1e6 {
 		span.SetStartTimestamp(pcommon.NewTimestampFromTime(time.UnixMilli(v.Int())))
 	}
 	record.Attributes().CopyTo(span.Attributes())

@@ -282,3 +282,30 @@ func TestHeartbeatsWithoutATracesPipeline(t *testing.T) {
 	require.Equal(t, 1, out.LogRecordCount())
 	require.NoError(t, logs.Shutdown(t.Context()))
 }
+
+// A clock that is ahead, was not set or counts in another unit neither hides that heartbeats
+// have stopped, nor makes a snapshot that cannot be stored.
+func TestHeartbeatsOfClocksThatAreWrong(t *testing.T) {
+	for name, sent := range map[string]pcommon.Timestamp{
+		"ahead": pcommon.NewTimestampFromTime(began.Add(48 * time.Hour)), "milliseconds": pcommon.Timestamp(began.UnixMilli()),
+		"not set": 5, "no instant": 1<<63 + 5,
+	} {
+		for _, since := range []int64{1, began.Add(48 * time.Hour).UnixMilli()} {
+			t.Run(fmt.Sprint(name, since), func(t *testing.T) {
+				p := newPair(t)
+				ld := forms["an application's own"](t, "heartbeat", began)
+				r := ld.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().At(0)
+				r.SetTimestamp(sent)
+				r.Attributes().PutInt(startedAt, since)
+				p.send(t, ld)
+				p.clock.Advance(60 * time.Second)
+				all := p.opened(t)
+				require.NotEmpty(t, all)
+				o := all[len(all)-1]
+				require.Equal(t, began.UnixNano(), o.LastSpanAt, "when it came")
+				require.Equal(t, began.UnixNano(), o.StartedAt)
+				require.EqualValues(t, o.ObservedAt-began.UnixNano(), o.AgeNS)
+			})
+		}
+	}
+}
