@@ -83,9 +83,9 @@ func retryTries(n *node, events []*Event) ([]try, uint32) {
 		said[i].read(n.set, e.Attrs, nil)
 	}
 	total := uint32(len(events)) + 1
-	first, count := numbering(n, said)
+	first, count, from := numbering(n, said)
 	total = max(total, count+1)
-	ended := n.exhausted(events[len(events)-1], &said[len(said)-1])
+	ended := n.exhausted(events[len(events)-1], &said[len(said)-1], from)
 	if ended {
 		total--
 	}
@@ -107,14 +107,14 @@ func retryTries(n *node, events []*Event) ([]try, uint32) {
 
 // numbering is the number of the first failed try from 1, and how many failed, as the
 // events' own numbers have it; 0 where these do not rise, and so say nothing. Some count from 0, and
-// some give the number of the try that follows, from 2.
-func numbering(n *node, said []facts) (first, count uint32) {
+// some give the number of the try that follows, from 2: from is the number of a first failed try.
+func numbering(n *node, said []facts) (first, count uint32, from int64) {
 	before := int64(-1)
-	from := int64(1)
+	from = 1
 	for i := range said {
 		v, ok := said[i].num(slotAttempt)
 		if !ok || v <= before || v >= maxAttempts {
-			return 0, 0
+			return 0, 0, 1
 		}
 		if i == 0 && (v == 0 || v == 2 && len(n.Events) < manyEvents) {
 			from = v
@@ -124,18 +124,18 @@ func numbering(n *node, said []facts) (first, count uint32) {
 		}
 		before = v
 	}
-	return first, uint32(before - from + 1)
+	return first, uint32(before - from + 1), from
 }
 
 // exhausted says whether the try whose failure e tells of was the call's last: the span
 // failed too, and ended there and then, or while it would still have waited, or e says that
-// this was all it was allowed.
-func (n *node) exhausted(e *Event, said *facts) bool {
+// this was all it was allowed, where events number failed tries from that number.
+func (n *node) exhausted(e *Event, said *facts, from int64) bool {
 	if !n.failed() {
 		return false
 	}
 	allowed, ok := said.num(slotMaxAttempts)
-	if number, known := said.num(slotAttempt); ok && known && number > 0 && number >= allowed {
+	if number, known := said.num(slotAttempt); ok && known && number >= from && number-from+1 >= allowed {
 		return true
 	}
 	wait, _ := said.positive(slotBackoff)

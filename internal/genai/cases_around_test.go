@@ -137,6 +137,8 @@ func TestC5_WhatEventsSay(t *testing.T) {
 		{"a last failure with nothing after it", []any{StatusError, retry(3, number(1), wait(0.5)), retry(9, number(2))}, 2, 2, 3, 0.5, 3.5},
 		{"cancelled while it waited", []any{StatusError, retry(3, number(1), wait(0.5)), retry(8.5, number(2), wait(20))}, 2, 2, 3, 0.5, 3.5},
 		{"as many as are allowed", []any{StatusError, retry(3, number(1), kv("max_attempts", 2), wait(0.5)), retry(8, number(2), kv("max_attempts", 2))}, 2, 2, 3, 0.5, 3.5},
+		{"the last allowed failed, numbered by the try that follows", []any{StatusError, retry(3, number(2), kv("max_attempts", 3), wait(0.5)), retry(6.5, number(3), kv("max_attempts", 3), wait(1))}, 3, 3, 6, 1.5, 7.5},
+		{"as many as are allowed, numbered from 0", []any{StatusError, retry(3, number(0), kv("max_attempts", 2), wait(0.5)), retry(8, number(1), kv("max_attempts", 2))}, 2, 2, 3, 0.5, 3.5},
 		{"waits longer than the call", []any{retry(3, wait(60))}, 2, 2, 3, 6, 9},
 	} {
 		res := analyze(t, chat("01", "", "m1", 0, 9, c.options...))
