@@ -1,6 +1,7 @@
 package genaiclickhouse
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
@@ -95,7 +96,7 @@ func attributeText(v pcommon.Value) string {
 func badSpan(span ptrace.Span, now time.Time) (reason string, err error) {
 	switch {
 	case !goodKeyTime(int64(span.StartTimestamp()), now):
-		return reasonBadTime, errBadTime
+		return reasonBadTime, fmt.Errorf("started_at %w", errBadTime)
 	case span.TraceID().IsEmpty() || span.SpanID().IsEmpty():
 		return reasonBadRow, errNoID
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -64,4 +65,11 @@ func TestSamplesAreFewAndCountTheRest(t *testing.T) {
 	last := logs.All()[2].ContextMap()
 	require.EqualValues(t, 99, last["others_since_last_line"])
 	require.Equal(t, "abc", last["trace_id"])
+}
+
+func TestWhatIsWrongWithASpanHasASubject(t *testing.T) {
+	reason, err := badSpan(ptrace.NewSpan(), testNow)
+	require.Equal(t, reasonBadTime, reason)
+	require.ErrorIs(t, err, errBadTime)
+	require.ErrorContains(t, err, "started_at is before the year 2000")
 }
