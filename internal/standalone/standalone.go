@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -121,6 +122,26 @@ func StartStorage(ctx context.Context, o Options) (*Storage, error) {
 	return &Storage{Supervisor: sup, Target: target}, nil
 }
 
+// checkPorts says which ports are taken, all at once, before anything is done to the folder:
+// there is no way back from a migration to the binary that ran before.
+func checkPorts(ctx context.Context, o Options) error {
+	try := func(addr string) error {
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+		if err != nil {
+			return err
+		}
+		return l.Close()
+	}
+	var errs []error
+	if err := errors.Join(try(o.Collector.OTLPGRPC), try(o.Collector.OTLPHTTP)); err != nil {
+		errs = append(errs, explainStart(err, o.Collector))
+	}
+	if err := try(o.Daemon.UIListen); err != nil {
+		errs = append(errs, fmt.Errorf("the UI cannot listen on %q: %w; stop the program that holds the port, or choose another with --ui-listen", o.Daemon.UIListen, err))
+	}
+	return errors.Join(errs...)
+}
+
 func migrate(ctx context.Context, target chconn.Target, o Options) error {
 	conn, err := target.Open(ctx)
 	if err != nil {
@@ -134,6 +155,9 @@ func migrate(ctx context.Context, target chconn.Target, o Options) error {
 // until ctx ends or a part fails for good. It stops in the order that loses nothing:
 // detections first, then the collector drains into the engine, then the engine.
 func Run(ctx context.Context, o Options, ready func(Info)) (err error) {
+	if err := checkPorts(ctx, o); err != nil {
+		return err
+	}
 	storage, err := StartStorage(ctx, o)
 	if err != nil {
 		return err
