@@ -3,6 +3,7 @@ package detector
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"time"
 )
@@ -140,6 +141,12 @@ func (c Config) Validate() error {
 		}
 	}
 	minute := func(d time.Duration) bool { return d >= time.Minute && d%time.Minute == 0 }
+	link := func(key, text string) {
+		u, err := url.Parse(text)
+		check(text == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "%s %q: want http:// or https://, a host, and what follows", key, text)
+	}
+	link("dashboard_url", c.DashboardURL)
+	link("runbook_url", c.RunbookURL)
 	check(c.Interval > 0, "interval %v: want more than 0", c.Interval)
 	check(c.ExplainTimeout > 0, "explain_timeout %v: want more than 0", c.ExplainTimeout)
 	check(c.EvalDelay >= 0 && c.MaxEvalDelay >= c.EvalDelay, "eval_delay %v, max_eval_delay %v: want 0 or more, and the second not below the first", c.EvalDelay, c.MaxEvalDelay)
