@@ -26,8 +26,29 @@ func (i indexes) Scan(src any) error {
 	})
 }
 
-// Scan implements sql.Scanner.
+// Scan implements sql.Scanner. Counts come after their indexes, so that here the histogram as
+// a whole is checked: what judges it relies on its form.
 func (c counts) Scan(src any) error {
+	if err := c.read(src); err != nil {
+		return err
+	}
+	if len(c.of.Index) != len(c.of.Count) {
+		return fmt.Errorf("histogram column: %d buckets with %d counts", len(c.of.Index), len(c.of.Count))
+	}
+	for i, ix := range c.of.Index {
+		switch {
+		case ix != stats.ZeroIndex && (ix < stats.MinIndex || ix > stats.MaxIndex):
+			return fmt.Errorf("histogram column: bucket %d is neither %d nor within %d and %d", ix, stats.ZeroIndex, stats.MinIndex, stats.MaxIndex)
+		case i > 0 && ix <= c.of.Index[i-1]:
+			return fmt.Errorf("histogram column: bucket %d comes after bucket %d", ix, c.of.Index[i-1])
+		case c.of.Count[i] == 0:
+			return fmt.Errorf("histogram column: bucket %d is counted with nothing in it", ix)
+		}
+	}
+	return nil
+}
+
+func (c counts) read(src any) error {
 	return eachOf(src, func(n int) { c.of.Count = make([]uint64, 0, n) }, func(item string) error {
 		v, err := strconv.ParseUint(item, 10, 64)
 		c.of.Count = append(c.of.Count, v)

@@ -29,4 +29,13 @@ func TestHistogramsAreReadFromTheTextOfArrays(t *testing.T) {
 		require.ErrorContains(t, read(bad, "[]"), "histogram column", "%v", bad)
 	}
 	require.Error(t, read("[1]", "[-1]"))
+	// What judges relies on the form of the whole.
+	for want, bad := range map[string][2]string{
+		"2 buckets with 1 counts": {"[1,2]", "[5]"}, "0 buckets with 1 counts": {"[]", "[5]"}, "bucket 1 is counted with nothing in it": {"[1,2]", "[0,3]"},
+		"bucket 1 comes after bucket 2": {"[2,1]", "[1,1]"}, "bucket 2 comes after bucket 2": {"[2,2]", "[1,1]"}, "bucket 520 is neither": {"[520]", "[1]"}, "bucket -173 is neither": {"[-173]", "[1]"},
+	} {
+		m = Measure{}
+		dest = m.dest()
+		require.ErrorContains(t, read(bad[0], bad[1]), want)
+	}
 }
