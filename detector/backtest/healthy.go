@@ -71,8 +71,9 @@ type event struct {
 }
 
 // events draws what happens to an agent: a deploy every third day, half of them with more
-// tokens or steps; a load test or a batch job every other day, for which the backend has room;
-// and giant outliers now and then.
+// tokens or steps; a load test or a batch job every other day; and giant outliers now and then.
+// A team that makes answers longer, tests, or runs batches has sized its backend for it: what
+// overloads one is an incident, and its queue a finding. (More steps are no more load on it here.)
 func (d *draw) events(a *traffic.Agent, seconds int) traffic.Shape {
 	var all []event
 	end := float64(seconds)
@@ -81,7 +82,10 @@ func (d *draw) events(a *traffic.Agent, seconds int) traffic.Shape {
 		e := event{from: t, to: end}
 		switch d.rng.IntN(4) {
 		case 0:
-			e.apply = func(c *traffic.Conditions) { c.NewShare, c.Model.Output = 1, c.Model.Output*more }
+			e.apply = func(c *traffic.Conditions) {
+				c.NewShare, c.Model.Output = 1, c.Model.Output*more
+				c.Model.Servers *= more
+			}
 		case 1:
 			e.apply = func(c *traffic.Conditions) { c.NewShare, c.Steps = 1, c.Steps*more }
 		default:
@@ -92,7 +96,6 @@ func (d *draw) events(a *traffic.Agent, seconds int) traffic.Shape {
 	}
 	for t := d.between(0, 2*86400); t < end; t += d.between(1*86400, 3*86400) {
 		factor, length := d.between(1.5, 3), d.between(20*60, 3*3600)
-		// A team that tests or runs batches has sized its backend for it.
 		all = append(all, event{from: t, to: t + length, apply: func(c *traffic.Conditions) {
 			c.Load *= factor
 			c.Model.Demand /= factor
