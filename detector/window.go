@@ -224,17 +224,25 @@ func (c *cells) above(s Slice, from, to time.Time, call bool, ms float64) (above
 	return above, all
 }
 
-func (c *cells) lateTokens(s Slice, from, to time.Time, ms float64) (out []Share) {
+func (c *cells) lateTokens(s Slice, from, to time.Time, ms float64) []Share {
+	return sharesAbove(from, to, ms, func(from, to time.Time, add func(store.Measure)) {
+		c.ops.each(s, from, to, ttftPart, func(o *store.OperationCell) { add(o.TTFT) })
+	})
+}
+
+// sharesAbove gives, for each minute of [from, to) that has values, how many of those that each
+// adds are above a number of milliseconds.
+func sharesAbove(from, to time.Time, ms float64, each func(from, to time.Time, add func(store.Measure))) (out []Share) {
 	for at := from; at.Before(to); at = at.Add(time.Minute) {
-		var m Share
-		c.ops.each(s, at, at.Add(time.Minute), ttftPart, func(o *store.OperationCell) {
-			if part, err := o.TTFT.Hist.Above(ms); err == nil {
-				n := float64(o.TTFT.N)
-				m.K, m.N = m.K+part*n, m.N+n
+		var minute Share
+		each(at, at.Add(time.Minute), func(m store.Measure) {
+			if part, err := m.Hist.Above(ms); err == nil {
+				n := float64(m.N)
+				minute.K, minute.N = minute.K+part*n, minute.N+n
 			}
 		})
-		if m.N > 0 {
-			out = append(out, m)
+		if minute.N > 0 {
+			out = append(out, minute)
 		}
 	}
 	return out
@@ -249,20 +257,14 @@ func (c *cells) requestWindow(s Slice, from, to, long time.Time, budgetMS float6
 	return w
 }
 
-func (c *cells) drifting(s Slice, from, to time.Time, strata map[string]bool, ms float64) (out []Share) {
-	for at := from; at.Before(to); at = at.Add(time.Minute) {
-		var m Share
-		c.reqs.each(s, at, at.Add(time.Minute), driftPart, func(r *store.RequestCell) {
-			if part, err := r.Drift.Hist.Above(ms); err == nil && strata[r.Steps] {
-				n := float64(r.Drift.N)
-				m.K, m.N = m.K+part*n, m.N+n
+func (c *cells) drifting(s Slice, from, to time.Time, strata map[string]bool, ms float64) []Share {
+	return sharesAbove(from, to, ms, func(from, to time.Time, add func(store.Measure)) {
+		c.reqs.each(s, from, to, driftPart, func(r *store.RequestCell) {
+			if strata[r.Steps] {
+				add(r.Drift)
 			}
 		})
-		if m.N > 0 {
-			out = append(out, m)
-		}
-	}
-	return out
+	})
 }
 
 func (w *RequestWindow) add(c *store.RequestCell) {

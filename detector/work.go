@@ -120,7 +120,7 @@ func (k *works) forget(minutes []int64) {
 
 // drop forgets what started at instants that is tells, of those that are loaded, and says
 // whether there was any.
-func drop[B any](from *blocks[B], loaded map[int64]bool, is func(at int64) bool) (any bool) {
+func drop[B any](from *blocks[B], loaded map[int64]bool, is func(at int64) bool) bool {
 	starts := map[int64]bool{}
 	for at := range loaded {
 		if is(at) {
