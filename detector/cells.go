@@ -9,9 +9,9 @@ import (
 	"driftline/internal/rows"
 )
 
-// maxMinutesPerRead bounds the cells read in one query. The engine reads whole granules of
-// each service, so a few minutes cost nearly as much as all thirty.
-const maxMinutesPerRead = 30
+// MaxMinutesPerRead bounds the cells read in one query, so that the long window of a thousand
+// slices, read at a start, is not one query of over 200 ms; see docs/benchmarks.md.
+const MaxMinutesPerRead = 10
 
 // cells keeps the minutes of the long window between rounds. A round reads the minutes
 // that are new and those that rows came late for, not all thirty again.
@@ -110,7 +110,7 @@ func (c *cells) read(ctx context.Context, st Store, from, to time.Time) error {
 			continue
 		}
 		end := at
-		for n := 0; n < maxMinutesPerRead && end.Before(to) && !c.ops.loaded[end.Unix()]; n++ {
+		for n := 0; n < MaxMinutesPerRead && end.Before(to) && !c.ops.loaded[end.Unix()]; n++ {
 			end = end.Add(time.Minute)
 		}
 		if err := c.load(ctx, st, at, end); err != nil {

@@ -70,12 +70,12 @@ func TestCellsAreReadOnce(t *testing.T) {
 		require.Len(t, requests, to-from)
 		var asked [][2]int
 		for _, r := range a.reads {
-			require.LessOrEqual(t, r[1].Sub(r[0]), maxMinutesPerRead*time.Minute)
+			require.LessOrEqual(t, r[1].Sub(r[0]), MaxMinutesPerRead*time.Minute)
 			asked = append(asked, [2]int{int(r[0].Sub(t0).Minutes()), int(r[1].Sub(t0).Minutes())})
 		}
 		require.Equal(t, reads, asked)
 	}
-	check(0, 12, [2]int{0, 12})
+	check(0, 12, [2]int{0, 10}, [2]int{10, 12})
 	check(0, 12)
 	check(1, 13, [2]int{12, 13})
 	require.Len(t, c.ops.loaded, 12, "what is before the window is dropped")
@@ -96,5 +96,5 @@ func TestCellsAreReadOnce(t *testing.T) {
 	check(5, 17, [2]int{16, 17})
 
 	c = newCells()
-	check(0, 40, [2]int{0, 30}, [2]int{30, 40})
+	check(0, 25, [2]int{0, 10}, [2]int{10, 20}, [2]int{20, 25})
 }

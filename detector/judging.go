@@ -31,15 +31,15 @@ func (e *Engine) delay(ctx context.Context, now time.Time) (time.Duration, error
 	return min(max(e.cfg.EvalDelay, lag+lagMargin), e.cfg.MaxEvalDelay), nil
 }
 
-// maxBlocksPerRead bounds the history read in one query, and with it how long the query and
+// MaxBlocksPerRead bounds the history read in one query, and with it how long the query and
 // its answer hold the engine and memory.
-const maxBlocksPerRead = 6
+const MaxBlocksPerRead = 2
 
 func (e *Engine) loadBaselines(ctx context.Context, w time.Time) error {
 	missing := e.baselines.Missing(w)
 	for len(missing) > 0 {
 		n := 1
-		for n < len(missing) && n < maxBlocksPerRead && missing[n].Sub(missing[n-1]) == e.cfg.BlockLength {
+		for n < len(missing) && n < MaxBlocksPerRead && missing[n].Sub(missing[n-1]) == e.cfg.BlockLength {
 			n++
 		}
 		from, to := missing[0], missing[n-1].Add(e.cfg.BlockLength)

@@ -10,6 +10,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"driftline/dashboards"
+	"driftline/detector"
 	"driftline/detector/rollup"
 	"driftline/detector/store"
 	"driftline/internal/ui/clickhouse"
@@ -86,13 +87,13 @@ func detectorQueries(ctx context.Context, conn driver.Conn, database string, s s
 	add(groupDetector, "RequestCells, two minutes", some(func(ctx context.Context) ([]store.RequestCell, error) {
 		return st.RequestCells(ctx, ago(cellsRead), to)
 	}))
-	add(groupDetector, "OperationCells, 30 min, at a start", some(func(ctx context.Context) ([]store.OperationCell, error) {
-		return st.OperationCells(ctx, ago(30*time.Minute), to)
+	add(groupDetector, "OperationCells, 10 min, at a start", some(func(ctx context.Context) ([]store.OperationCell, error) {
+		return st.OperationCells(ctx, ago(startRead), to)
 	}))
-	add(groupDetector, "OperationHistory, 1 h, at a start", some(func(ctx context.Context) ([]store.OperationMinute, error) {
+	add(groupDetector, "OperationHistory, 20 min, at a start", some(func(ctx context.Context) ([]store.OperationMinute, error) {
 		return st.OperationHistory(ctx, ago(historyRead), to)
 	}))
-	add(groupDetector, "RequestHistory, 1 h, at a start", some(func(ctx context.Context) ([]store.RequestMinute, error) {
+	add(groupDetector, "RequestHistory, 20 min, at a start", some(func(ctx context.Context) ([]store.RequestMinute, error) {
 		return st.RequestHistory(ctx, ago(historyRead), to)
 	}))
 	add(groupDetector, "AttemptCells, two minutes", some(func(ctx context.Context) ([]store.AttemptCell, error) {
@@ -105,10 +106,10 @@ func detectorQueries(ctx context.Context, conn driver.Conn, database string, s s
 		return st.RequestWork(ctx, ago(cellsRead), to, time.Minute)
 	}))
 	add(groupDetector, "OperationWork, a block of 10 min", some(func(ctx context.Context) ([]store.Work, error) {
-		return st.OperationWork(ctx, ago(10*time.Minute), to, 10*time.Minute)
+		return st.OperationWork(ctx, ago(blockRead), to, blockRead)
 	}))
 	add(groupDetector, "RequestWork, a block of 10 min", some(func(ctx context.Context) ([]store.Work, error) {
-		return st.RequestWork(ctx, ago(10*time.Minute), to, 10*time.Minute)
+		return st.RequestWork(ctx, ago(blockRead), to, blockRead)
 	}))
 	add(groupDetector, "OpenRequests", func(ctx context.Context) error { _, err := st.OpenRequests(ctx, to); return err })
 	add(groupDetector, "Budgets, 30 min", some(func(ctx context.Context) ([]store.Budget, error) { return st.Budgets(ctx, ago(30*time.Minute), to) }))
@@ -236,7 +237,9 @@ const alertsListed = 501
 // those of the window it judges; at a start all of that window, and history.
 const (
 	cellsRead   = 2 * time.Minute
-	historyRead = time.Hour
+	startRead   = detector.MaxMinutesPerRead * time.Minute
+	blockRead   = 10 * time.Minute
+	historyRead = detector.MaxBlocksPerRead * blockRead
 )
 
 // panelQueries are the statements that opening the dashboard sends, for all services and
