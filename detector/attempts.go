@@ -113,8 +113,9 @@ func (b *Baselines) LoadAttempts(all []store.AttemptBlock) {
 // attempts is the baseline of the tries of a slice's calls, streamed or not.
 func (b *Baselines) attempts(s Slice) (out AttemptBaseline) {
 	s.Stream = ""
+	incidents := b.incidents[scope{s.Service, s.Agent}]
 	b.atts.each(s, allParts, func(at int64, k *AttemptBaseline) {
-		if !b.clean(s, at) {
+		if !b.cleanWith(s, incidents, at) {
 			return
 		}
 		out.N, out.Leaf, out.Failed, out.Cut = out.N+k.N, out.Leaf+k.Leaf, out.Failed+k.Failed, out.Cut+k.Cut

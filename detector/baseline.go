@@ -82,17 +82,6 @@ func levelOf(h *stats.Hist) level {
 	return level{true, float32(quantile(h, 0.5)), float32(quantile(h, 0.95))}
 }
 
-// levelsOf takes the medians over blocks.
-func levelsOf(blocks []level) LevelBaseline {
-	var p50s, p95s []float64
-	for _, l := range blocks {
-		if l.ok {
-			p50s, p95s = append(p50s, float64(l.p50)), append(p95s, float64(l.p95))
-		}
-	}
-	return LevelBaseline{Blocks: len(p50s), P50MS: median(p50s), P95MS: median(p95s)}
-}
-
 // StratumBaseline is what was normal for requests of one step stratum.
 type StratumBaseline struct {
 	// N counts decision points, Requests and Operations what the stratum held.
@@ -137,11 +126,15 @@ type Baselines struct {
 	incidents map[scope][]Interval
 	opCache   map[Slice]OperationBaseline
 	reqCache  map[Slice]RequestBaseline
+	// newest is the start of the newest block.
+	newest time.Time
+	// room is used again and again.
+	room usualRoom
 }
 
 // NewBaselines returns an empty set.
 func NewBaselines(cfg Config) *Baselines {
-	b := &Baselines{cfg: cfg, ops: newBlocks(opBlockFields), reqs: newBlocks(reqBlockFields), atts: newBlocks(attemptBlockFields), loaded: map[int64]bool{}}
+	b := &Baselines{cfg: cfg, ops: newBlocks(opBlockFields), reqs: newBlocks(reqBlockFields), atts: newBlocks(attemptBlockFields), loaded: map[int64]bool{}, opCache: map[Slice]OperationBaseline{}, reqCache: map[Slice]RequestBaseline{}}
 	b.reconfigure(cfg)
 	return b
 }
@@ -153,8 +146,15 @@ func (b *Baselines) reconfigure(cfg Config) {
 	b.changed()
 }
 
+// changed forgets what was worked out of other blocks or settings.
 func (b *Baselines) changed() {
-	b.opCache, b.reqCache = map[Slice]OperationBaseline{}, map[Slice]RequestBaseline{}
+	clear(b.opCache)
+	clear(b.reqCache)
+	var last int64
+	for at := range b.loaded {
+		last = max(last, at)
+	}
+	b.newest = time.Unix(last, 0).UTC()
 }
 
 func (b *Baselines) blockOf(t time.Time) int64 {
@@ -261,9 +261,17 @@ func sameIntervals(a, b []Interval) bool {
 // clean says whether a block is free of incidents and planned maintenance. An incident counts for at most
 // MaxExclusion: a level that lasts longer becomes the new normal.
 func (b *Baselines) clean(s Slice, at int64) bool {
+	return b.cleanWith(s, b.incidents[scope{s.Service, s.Agent}], at)
+}
+
+// cleanWith is clean where the incidents of the slice's agent are at hand.
+func (b *Baselines) cleanWith(s Slice, incidents []Interval, at int64) bool {
+	if len(incidents) == 0 && len(b.planned) == 0 {
+		return true
+	}
 	from := time.Unix(at, 0).UTC()
 	to := from.Add(b.cfg.BlockLength)
-	for _, i := range b.incidents[scope{s.Service, s.Agent}] {
+	for _, i := range incidents {
 		end := i.From.Add(b.cfg.MaxExclusion)
 		if !i.To.IsZero() && i.To.Before(end) {
 			end = i.To
@@ -275,8 +283,9 @@ func (b *Baselines) clean(s Slice, at int64) bool {
 	return b.planned.over(s, from, to) == nil
 }
 
+// median is 0 without values; it leaves xs in another order.
 func median(xs []float64) float64 {
-	m, err := stats.Median(xs)
+	m, err := stats.MedianInPlace(xs)
 	if err != nil {
 		return 0
 	}
@@ -292,100 +301,9 @@ const (
 	minPooled    = 200
 )
 
-// Operation is the baseline of a slice of operations; without history it is zero.
-func (b *Baselines) Operation(s Slice) OperationBaseline {
-	if c, ok := b.opCache[s]; ok {
-		return c
-	}
-	var out OperationBaseline
-	var p50s, p95s, sds, tails, logs, calls, callLogs []float64
-	var raw, sampling, corrected []float64
-	var ttft, perToken []level
-	var thin stats.Hist
-	var atThisTime, ttftAtThisTime []float64
-	until := b.newest().Add(b.cfg.BlockLength - b.cfg.BaselineWindow + sameTime).Unix()
-	withWork := 0
-	b.ops.each(s, allParts, func(at int64, k *opBlock) {
-		if !b.clean(s, at) {
-			return
-		}
-		out.Known, out.Retried = out.Known+k.known, out.Retried+k.retried
-		if out.N += k.n; k.n > 0 {
-			out.WorkBlocks++
-		}
-		out.LeafAttempts, out.FirstTimeouts, out.Exhausted, out.Cut = out.LeafAttempts+k.leaf, out.FirstTimeouts+k.first, out.Exhausted+k.exhausted, out.Cut+k.cut
-		out.DeadlineKnown, out.DeadlineMissed = out.DeadlineKnown+k.deadline, out.DeadlineMissed+k.missed
-		out.Tokens.add(k.tokens)
-		ttft, perToken = append(ttft, k.ttft), append(perToken, k.perToken)
-		if at < until && k.ttft.ok {
-			ttftAtThisTime = append(ttftAtThisTime, float64(k.ttft.p95))
-		}
-		if at < until && k.ok {
-			atThisTime = append(atThisTime, float64(k.p95))
-		}
-		for _, l := range k.logs {
-			logs = append(logs, float64(l)-logShift)
-		}
-		for _, l := range k.callLogs {
-			callLogs = append(callLogs, float64(l)-logShift)
-		}
-		if k.callP95 > 0 {
-			calls = append(calls, float64(k.callP95))
-		}
-		if k.thin.N() > 0 {
-			thin.Merge(&k.thin)
-			withWork++
-		}
-		if !k.ok {
-			return
-		}
-		out.Blocks++
-		p50s, p95s, tails = append(p50s, float64(k.p50)), append(p95s, float64(k.p95)), append(tails, float64(k.tail))
-		if k.sdOK {
-			sds = append(sds, float64(k.sd))
-		}
-		if k.windows > 0 {
-			raw, sampling, corrected = append(raw, float64(k.raw)), append(sampling, float64(k.sampling)), append(corrected, float64(k.corrected))
-			out.Scatter.Windows += int(k.windows)
-		}
-	})
-	if out.Blocks < b.cfg.MinBlocks && thin.N() >= minPooled && withWork+out.Blocks >= b.cfg.MinBlocks {
-		// Too little traffic for blocks of their own: take the thin ones as one.
-		p50, p95 := quantile(&thin, 0.5), quantile(&thin, 0.95)
-		p50s, p95s, tails = []float64{p50}, []float64{p95}, []float64{tailMS(p50, p95)}
-		if sd, err := thin.RobustSD(stats.Linear); err == nil {
-			sds = []float64{sd}
-		}
-		out.Blocks += withWork
-	}
-	out.P50MS, out.P95MS, out.SpreadMS, out.TailMS = median(p50s), median(p95s), median(sds), median(tails)
-	out.Scatter.RawSD, out.Scatter.SamplingSD, out.Scatter.CorrectedSD = median(raw), median(sampling), median(corrected)
-	if m, mad, err := stats.MAD(logs); err == nil {
-		out.LogP95, out.LogP95SD, out.Minutes = m, 1.4826*mad, len(logs)
-	}
-	out.Call.Blocks, out.Call.P95MS = len(calls), median(calls)
-	if m, mad, err := stats.MAD(callLogs); err == nil {
-		out.Call.LogP95, out.Call.LogP95SD, out.Call.Minutes = m, 1.4826*mad, len(callLogs)
-	}
-	out.TTFT, out.PerToken = levelsOf(ttft), levelsOf(perToken)
-	out.Attempts = b.attempts(s)
-	out.Yesterday, out.YesterdayTTFT = b.yesterday(atThisTime, out.P95MS), b.yesterday(ttftAtThisTime, out.TTFT.P95MS)
-	b.opCache[s] = out
-	return out
-}
-
 // sameTime is how much of the baseline's oldest part lies around the same time of the day
 // before: it ends where the long window begins, so its start is that much before this time.
 const sameTime = 90 * time.Minute
-
-// newest is the start of the newest block.
-func (b *Baselines) newest() time.Time {
-	var last int64
-	for at := range b.loaded {
-		last = max(last, at)
-	}
-	return time.Unix(last, 0).UTC()
-}
 
 // yesterday is the median of what a level was around this time yesterday over the day's.
 func (b *Baselines) yesterday(levels []float64, day float64) float64 {

@@ -114,28 +114,18 @@ type opBlock struct {
 	ok, sdOK           bool
 	p50, p95, tail, sd float32
 	thin               stats.Hist
+	// isThin says that thin has something, also where it was not unpacked.
+	isThin bool
 	// windows is how many minutes the movement of P95 was measured over, 0 for none.
 	windows                  uint64
 	raw, sampling, corrected float32
 	ttft, perToken           level
-	// logs are the minutes' log P95.
-	logs []float32
-	// callP95 and callLogs are of the window's Call.
-	callP95  float32
-	callLogs []float32
+	// minutes are the places of the minutes' P95.
+	minutes []uint16
+	// callP95 and callMinutes are of the window's Call.
+	callP95     float32
+	callMinutes []uint16
 }
-
-// A minute's P95 is at least that of the lowest bucket, so logs can be under 0: they are
-// packed shifted by logShift.
-const logShift = 16
-
-// tailBetween is tailMS of quantiles as their histogram has them.
-func tailBetween(p50, p95 float32) float32 {
-	exact := func(ms float32) float64 { return stats.BucketValue(bucketAt(placeFor(float64(ms)))) }
-	return float32(tailMS(exact(p50), exact(p95)))
-}
-
-func shiftedLog(ms float32) float32 { return log32(ms) + logShift }
 
 func opBlockOf(minutes []store.OperationMinute) *opBlock {
 	k := &opBlock{}
@@ -154,10 +144,10 @@ func opBlockOf(minutes []store.OperationMinute) *opBlock {
 		ttftSum.Add(m.TTFT.Hist)
 		perTokenSum.Add(m.PerToken.Hist)
 		if p := subP95Of(calls); p.n >= minPerMinute && p.p95MS > 0 {
-			k.callLogs = append(k.callLogs, shiftedLog(p.p95MS))
+			k.callMinutes = append(k.callMinutes, uint16(placeFor(float64(p.p95MS))))
 		}
 		if p := subP95Of(mine); p.n >= minPerMinute && p.p95MS > 0 {
-			k.logs = append(k.logs, shiftedLog(p.p95MS))
+			k.minutes = append(k.minutes, uint16(placeFor(float64(p.p95MS))))
 			subs = append(subs, p.sub())
 		}
 	}
@@ -170,7 +160,7 @@ func opBlockOf(minutes []store.OperationMinute) *opBlock {
 		k.callP95 = float32(quantile(&call, 0.95))
 	}
 	if k.ok = own.N() >= minPerBlock; !k.ok {
-		k.thin = own
+		k.thin, k.isThin = own, own.N() > 0
 		return k
 	}
 	p50, p95 := quantile(&own, 0.5), quantile(&own, 0.95)
@@ -186,17 +176,17 @@ func opBlockOf(minutes []store.OperationMinute) *opBlock {
 func opBlockFields(k *opBlock, f *coder) {
 	f.u(&k.n, &k.known, &k.retried, &k.leaf, &k.first, &k.exhausted, &k.cut, &k.deadline, &k.missed, &k.tokens.Operations, &k.tokens.Input, &k.tokens.Output, &k.tokens.Cached, &k.windows)
 	f.b(&k.ok, &k.sdOK, &k.ttft.ok, &k.perToken.ok)
-	quantilesIf(f, k.ok, &k.p50, &k.p95)
-	if !f.packing {
-		k.tail = math.Float32frombits(three(tailBetween(k.p50, k.p95)))
-	}
+	f.tail(k.ok, &k.p50, &k.p95, &k.tail)
 	floatsIf(f, k.sdOK, &k.sd)
 	floatsIf(f, k.windows > 0, &k.raw, &k.sampling, &k.corrected)
 	quantilesIf(f, k.ttft.ok, &k.ttft.p50, &k.ttft.p95)
 	quantilesIf(f, k.perToken.ok, &k.perToken.p50, &k.perToken.p95)
 	f.q(&k.callP95)
-	f.logs(&k.logs)
-	f.logs(&k.callLogs)
+	f.places(&k.minutes)
+	f.places(&k.callMinutes)
+	if !f.packing {
+		k.isThin = f.in[0] != 0
+	}
 	f.h(allParts, &k.thin)
 }
 

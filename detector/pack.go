@@ -66,13 +66,22 @@ func (c *coder) varint() int64 {
 
 // u codes counts.
 func (c *coder) u(fields ...*uint64) {
-	for _, f := range fields {
-		if c.packing {
+	if c.packing {
+		for _, f := range fields {
 			c.out = binary.AppendUvarint(c.out, *f)
-		} else {
-			*f = c.uvarint()
 		}
+		return
 	}
+	in := c.in
+	for _, f := range fields {
+		if v := in[0]; v < 0x80 {
+			*f, in = uint64(v), in[1:]
+			continue
+		}
+		v, n := binary.Uvarint(in)
+		*f, in = v, in[n:]
+	}
+	c.in = in
 }
 
 // i codes sums that may be below 0.
@@ -199,51 +208,6 @@ func (c *coder) exact(fields ...*float32) {
 			*f = math.Float32frombits(binary.BigEndian.Uint32(c.in))
 			c.in = c.in[4:]
 		}
-	}
-}
-
-// q codes quantiles of histograms in milliseconds by their buckets; they come back with the
-// precision of f.
-func (c *coder) q(fields ...*float32) {
-	for _, f := range fields {
-		at := uint64(0)
-		if c.packing {
-			at = uint64(placeFor(float64(*f)))
-		}
-		if c.u(&at); !c.packing {
-			*f = math.Float32frombits(three(bucket32(int(at))))
-		}
-	}
-}
-
-// placeFor is the place of the bucket with that value. That of the lowest bucket may be just
-// under what begins it.
-func placeFor(ms float64) int {
-	if ms > 0 && ms < stats.MinMS {
-		return placeOf(stats.MinIndex)
-	}
-	return placeOf(stats.BucketIndex(ms))
-}
-
-func bucket32(place int) float32 { return float32(stats.BucketValue(bucketAt(place))) }
-
-// logs codes a list of such quantiles' logarithms, see shiftedLog, each by how far its bucket is
-// from the one before.
-func (c *coder) logs(field *[]float32) {
-	n := uint64(len(*field))
-	if c.u(&n); !c.packing {
-		*field = slices.Grow((*field)[:0], int(n))[:n]
-	}
-	at := int64(placeFor(1000))
-	for i := range *field {
-		x := &(*field)[i]
-		var step int64
-		if c.packing {
-			step = int64(placeFor(math.Exp(float64(*x)-logShift))) - at
-		}
-		c.i(&step)
-		at += step
-		*x = math.Float32frombits(three(shiftedLog(bucket32(int(at)))))
 	}
 }
 
