@@ -60,6 +60,8 @@ type Engine struct {
 	metrics   *metrics
 	// planned is the maintenance of cfg.
 	planned plan
+	// gate is asked before each round.
+	gate func(context.Context) error
 	// tries is by notifier.
 	tries map[string]*tries
 	// history is what the last rounds judged; shadows is cfg.Shadow for readers that do not
@@ -113,6 +115,12 @@ func WithMeter(m metric.Meter) Option {
 	return func(e *Engine) (err error) { e.metrics, err = newMetrics(m); return err }
 }
 
+// WithGate sets what must be nil for a round to read or write anything; its error is the
+// round's, as when the store refuses queries.
+func WithGate(f func(context.Context) error) Option {
+	return func(e *Engine) error { e.gate = f; return nil }
+}
+
 // New makes an engine. It reports all mistakes of the configuration at once, and
 // two notifiers of one name. It reads nothing before the first round.
 func New(cfg Config, st Store, roller Roller, notifiers []Notifier, clk clock.Clock, opts ...Option) (*Engine, error) {
@@ -126,7 +134,7 @@ func New(cfg Config, st Store, roller Roller, notifiers []Notifier, clk clock.Cl
 		}
 		names[n.Name()] = true
 	}
-	e := &Engine{cfg: cfg, store: st, roller: roller, notifiers: notifiers, clock: clk, log: slog.New(slog.DiscardHandler), baselines: NewBaselines(cfg), cells: newCells(), works: newWorks(cfg.BlockLength), seasons: newSeasons(cfg.SeasonDays), tries: map[string]*tries{}, took: map[string]time.Duration{}, again: make(chan struct{}, 1), peers: newPeers()}
+	e := &Engine{cfg: cfg, store: st, roller: roller, notifiers: notifiers, clock: clk, log: slog.New(slog.DiscardHandler), baselines: NewBaselines(cfg), cells: newCells(), works: newWorks(cfg.BlockLength), seasons: newSeasons(cfg.SeasonDays), tries: map[string]*tries{}, took: map[string]time.Duration{}, again: make(chan struct{}, 1), peers: newPeers(), gate: func(context.Context) error { return nil }}
 	if err := WithMeter(noop.NewMeterProvider().Meter("driftline"))(e); err != nil {
 		return nil, err
 	}
@@ -284,6 +292,9 @@ func (e *Engine) Evaluate(ctx context.Context, now time.Time) (Round, error) {
 
 func (e *Engine) evaluate(ctx context.Context, now time.Time) (Round, error) {
 	var round Round
+	if err := e.gate(ctx); err != nil {
+		return round, err
+	}
 	if err := e.load(ctx, now); err != nil {
 		return round, err
 	}

@@ -122,8 +122,9 @@ type healthyResult struct {
 	peaks map[string][]float64
 }
 
-// soak plays a chunk.
-func soak(ctx context.Context, cfg detector.Config, c chunk, progress func(days, pages int)) (*healthyResult, error) {
+// soak plays a chunk. It calls progress after each day that counts, the first of them 1, with
+// what paged in it.
+func soak(ctx context.Context, cfg detector.Config, c chunk, progress func(day int, pages []Page)) (*healthyResult, error) {
 	sink := &stored{}
 	d, err := newDrive(cfg, c.seed, c.agents, sink)
 	if err != nil {
@@ -153,9 +154,9 @@ func soak(ctx context.Context, cfg detector.Config, c chunk, progress func(days,
 			}
 		}
 		if d.minute%1440 == 0 && d.minute > c.warm {
-			n := len(counts())
-			progress(1, n-told)
-			told = n
+			pages := counts()
+			progress((d.minute-c.warm)/1440, pages[told:])
+			told = len(pages)
 		}
 	}
 	res.pages = counts()

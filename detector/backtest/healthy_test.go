@@ -18,7 +18,7 @@ func TestHealthyTrafficIsQuiet(t *testing.T) {
 	c := fleet(seed, 120, 10)
 	c.warm = 150
 	require.Equal(t, 1, c.slow, "some agents have few requests")
-	r, err := soak(context.Background(), detector.DefaultConfig(), c, func(int, int) {})
+	r, err := soak(context.Background(), detector.DefaultConfig(), c, func(int, []Page) {})
 	require.NoError(t, err)
 	require.Empty(t, r.pages)
 	require.Zero(t, r.alerts504)

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -104,11 +105,14 @@ func Play(ctx context.Context, o Options) (*Report, error) {
 	// The long ones first, so that none is left alone at the end.
 	for i, c := range parts {
 		g.Go(func() (err error) {
-			healthy[i], err = soak(ctx, o.Config, c, func(n, paged int) {
+			healthy[i], err = soak(ctx, o.Config, c, func(day int, paged []Page) {
 				mu.Lock()
-				days, pages = days+n, pages+paged
+				days, pages = days+1, pages+len(paged)
 				done, sent := days, pages
 				mu.Unlock()
+				for _, p := range paged {
+					say("healthy fleet %d, day %d: %s %s at %s on %s of %s: %s", i+1, day, p.Severity, p.Detection, p.At.Format(time.DateTime), p.Slice, p.Slice.Service, p.Text)
+				}
 				say("healthy day %d of %d, %d pages", done, o.HealthyDays, sent)
 			})
 			return err

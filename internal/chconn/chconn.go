@@ -6,7 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -101,12 +104,34 @@ func (t Target) OpenDatabase(ctx context.Context) (driver.Conn, error) {
 	return t.open(ctx, t.database)
 }
 
-func (t Target) open(ctx context.Context, database string) (driver.Conn, error) {
+// Later is a connection with the DSN's database chosen that dials at its first query, for a
+// server that does not answer yet.
+func (t Target) Later() (driver.Conn, error) {
+	return t.lazy(t.database)
+}
+
+// Unreachable says whether an error of Open means that nothing answered at the address, as
+// while a server restarts; that it refused or did not understand is another matter.
+func Unreachable(err error) bool {
+	var refused *net.OpError
+	var name *net.DNSError
+	return errors.As(err, &refused) || errors.As(err, &name) || errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
+}
+
+func (t Target) lazy(database string) (driver.Conn, error) {
 	o := *t.options
 	o.Auth.Database = database
 	conn, err := clickhouse.Open(&o)
 	if err != nil {
 		return nil, fmt.Errorf("open ClickHouse at %s: %w", t.Address(), err)
+	}
+	return conn, nil
+}
+
+func (t Target) open(ctx context.Context, database string) (driver.Conn, error) {
+	conn, err := t.lazy(database)
+	if err != nil {
+		return nil, err
 	}
 	if err := conn.Ping(ctx); err != nil {
 		_ = conn.Close()

@@ -2,6 +2,8 @@ package chconn
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -67,7 +69,21 @@ func TestOpenSaysWhatToDoWhenNothingListens(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	_, err = target.Open(ctx)
+	require.True(t, Unreachable(err), err)
 	require.ErrorContains(t, err, "ClickHouse at 127.0.0.1:1 does not answer")
 	require.ErrorContains(t, err, "check that it runs")
 	require.NotContains(t, err.Error(), "topsecret")
+}
+
+func TestARefusalIsNotUnreachable(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "Code: 516. DB::Exception: u: Authentication failed", http.StatusForbidden)
+	}))
+	defer server.Close()
+	target, err := Parse(server.URL, "driftline")
+	require.NoError(t, err)
+	_, err = target.Open(context.Background())
+	require.ErrorContains(t, err, "Authentication failed")
+	require.False(t, Unreachable(err), err)
+	require.False(t, Unreachable(nil))
 }

@@ -84,9 +84,10 @@ type Daemon struct {
 	logger   *slog.Logger
 }
 
-// New connects, checks the schema or waits for its upgrade, and opens the UI's listener. The
-// database being unreachable, an unknown schema or a port in use is an error that says
-// what to do.
+// New connects, checks the schema or waits for its upgrade, and opens the UI's listener. A
+// ClickHouse where nothing answers yet is waited for while the UI is up: /readyz says so, and
+// rounds fail, which the detector alerts on in time. An unknown schema, a server that refuses
+// or a port in use is an error that says what to do.
 func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	if err := o.Schema.Validate(); err != nil {
 		return nil, err
@@ -104,13 +105,10 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	if d.URL == "" {
 		d.URL = "http://" + d.listener.Addr().String()
 	}
-	if err := checkSchema(ctx, o); err != nil {
+	if d.schema, err = connect(ctx, o); err != nil {
 		return nil, err
 	}
-	if d.conn, err = o.Target.OpenDatabase(ctx); err != nil {
-		return nil, err
-	}
-	d.schema = &schemaWatch{conn: d.conn, o: o.Schema, logger: o.Logger.With("part", "schema")}
+	d.conn = d.schema.conn
 	if d.metrics, err = newMetrics(o); err != nil {
 		return nil, err
 	}
@@ -118,6 +116,22 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 		return nil, err
 	}
 	return d, nil
+}
+
+// connect opens the database and says whether its schema was seen to be right.
+func connect(ctx context.Context, o Options) (*schemaWatch, error) {
+	w := &schemaWatch{target: o.Target, o: o.Schema, logger: o.Logger.With("part", "schema")}
+	err := checkSchema(ctx, o)
+	if err == nil {
+		w.conn, err = o.Target.OpenDatabase(ctx)
+	}
+	if !chconn.Unreachable(err) {
+		return w, err
+	}
+	o.Logger.Error("waiting for ClickHouse; nothing is detected until then", "error", err)
+	w.unseen = err
+	w.conn, err = o.Target.Later()
+	return w, err
 }
 
 // checkSchema looks without choosing the database, since a server refuses to talk about
@@ -167,7 +181,7 @@ func (d *Daemon) build(o Options) error {
 	cfg := o.Detector
 	cfg.EvidenceURL, cfg.RunbookPages = d.URL+"/alerts/", d.URL+"/runbooks/"
 	d.Engine, err = detector.New(cfg, st, job, notifiers, o.Clock,
-		detector.WithLogger(o.Logger.With("part", "detector")), detector.WithMeter(d.metrics.meter))
+		detector.WithLogger(o.Logger.With("part", "detector")), detector.WithMeter(d.metrics.meter), detector.WithGate(d.schema.admit))
 	if err != nil {
 		return err
 	}

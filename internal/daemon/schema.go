@@ -9,6 +9,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"driftline/internal/chconn"
 	"driftline/internal/clock"
 	"driftline/schema"
 )
@@ -22,19 +23,62 @@ const (
 
 // schemaWatch remembers what the last look at the schema found.
 type schemaWatch struct {
+	target chconn.Target
 	conn   driver.Conn
 	o      schema.Options
 	logger *slog.Logger
 
 	mu    sync.Mutex
 	found error
+	// unseen is why the schema was never seen to be right; nil once it was.
+	unseen error
 }
 
 // problem is what the last look found wrong; it does not block.
 func (w *schemaWatch) problem() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.unseen != nil {
+		return w.unseen
+	}
 	return w.found
+}
+
+// admit is nil once the schema was seen to be right, and looks for it until then: a server
+// that came up after this process may hold another version, or none.
+func (w *schemaWatch) admit(ctx context.Context) error {
+	w.mu.Lock()
+	waits := w.unseen != nil
+	w.mu.Unlock()
+	if !waits {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, schemaTimeout)
+	defer cancel()
+	err := readSchema(ctx, w.target, w.o)
+	w.mu.Lock()
+	w.unseen = err
+	w.mu.Unlock()
+	if err == nil {
+		w.logger.Info("ClickHouse answers, and its schema is right", "database", w.target.Database())
+	}
+	return err
+}
+
+// readSchema is nil if the database has the schema of this binary. It asks without choosing
+// the database, since a server refuses to talk about one that is not there before anybody
+// could say that it was never migrated.
+func readSchema(ctx context.Context, t chconn.Target, o schema.Options) error {
+	conn, err := t.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	st, err := schema.ReadStatus(ctx, conn, o)
+	if err != nil {
+		return err
+	}
+	return st.Problem
 }
 
 // look checks the schema now. A database that does not answer says nothing about the

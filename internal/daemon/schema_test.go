@@ -102,6 +102,74 @@ func TestADaemonWaitsForTheUpgradeOfAnOlderSchema(t *testing.T) {
 	}, 60*time.Second, 10*time.Millisecond)
 }
 
+// A server that nobody migrated, or that is of another version, is found when it answers.
+func TestADaemonStartsWhileClickHouseIsDownAndAlerts(t *testing.T) {
+	e := enginetest.Start(t)
+	ctx, conn, db := context.Background(), e.Conn(t), e.Database(t)
+	target, err := chconn.Parse(e.DSNFor(db), db)
+	require.NoError(t, err)
+	e.Kill9(t)
+	var log strings.Builder
+	clk := clock.NewManual(time.Now().Truncate(time.Minute))
+	told := &heard{}
+	d, err := New(ctx, Options{
+		Target: target, Schema: schema.Options{Database: db}, UIListen: "127.0.0.1:0", Notifiers: []detector.Notifier{told},
+		Detector: detector.DefaultConfig(), Clock: clk, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	require.NoError(t, err)
+	defer d.Close(ctx)
+	d.Serve()
+	require.Contains(t, log.String(), "waiting for ClickHouse")
+	readyz := func() (int, string) {
+		answer, err := http.Get(d.URL + "/readyz")
+		require.NoError(t, err)
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		return answer.StatusCode, string(body)
+	}
+	round := func() error {
+		clk.Advance(time.Minute)
+		_, err := d.Engine.Evaluate(ctx, clk.Now())
+		return err
+	}
+	code, body := readyz()
+	require.Equal(t, http.StatusServiceUnavailable, code)
+	require.Contains(t, body, "does not answer")
+	page, err := http.Get(d.URL + "/")
+	require.NoError(t, err)
+	require.NoError(t, page.Body.Close(), "the UI answers meanwhile")
+	for range 12 {
+		require.ErrorContains(t, round(), "does not answer")
+	}
+	require.Equal(t, []string{"firing pipeline_health"}, told.what)
+
+	e.Restart(t)
+	require.ErrorContains(t, round(), "detectd migrate up", "no table is there yet")
+	require.NoError(t, schema.Up(ctx, conn, schema.Options{Database: db}, nil))
+	require.NoError(t, round())
+	code, body = readyz()
+	require.Equal(t, http.StatusOK, code, body)
+	for range 5 {
+		require.NoError(t, round())
+	}
+	require.Equal(t, []string{"firing pipeline_health", "resolved pipeline_health"}, told.what)
+}
+
+// heard is a receiver that writes down what it is told.
+type heard struct{ what []string }
+
+func (h *heard) Name() string { return "heard" }
+
+func (h *heard) Notify(_ context.Context, alerts []detector.Alert) error {
+	for _, n := range alerts {
+		if !n.Resend {
+			h.what = append(h.what, n.State+" "+n.Detection)
+		}
+	}
+	return nil
+}
+
 // lines is a writer that hands on what it is given.
 type lines chan string
 
