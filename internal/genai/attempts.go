@@ -125,6 +125,9 @@ func (a *analysis) addTry(o *op, node, parent int32, layer, source string) int32
 		node: node, start: n.start, end: n.end, errClass: n.errClass,
 		parent: parent, layer: layer, source: source,
 	})
+	if w, ok := a.spread[node]; ok {
+		o.tries[id].start, o.tries[id].end = w[0], w[1]
+	}
 	if parent >= 0 {
 		o.tries[parent].kids = append(o.tries[parent].kids, id)
 	} else {

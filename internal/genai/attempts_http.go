@@ -27,11 +27,17 @@ func (a *analysis) httpTries(found []int32, caller *node, tool bool) []int32 {
 	_, counted := last.ordinal()
 	var out []int32
 	answered := false
-	from := last.start
+	g := a.lastGroup(found[len(found)-1])
 	for k := len(found) - 2; k >= 0; k-- {
 		n := &a.nodes[found[k]]
 		same := n.place() == place
-		if !n.sameRequest(last) || n.aside() || n.end > from+overlap {
+		if !n.sameRequest(last) || n.aside() {
+			continue
+		}
+		if n.end > g.from+overlap {
+			if !tool {
+				g.join(n)
+			}
 			continue
 		}
 		if same && n.unanswered(last) && (last.status != 0 || caller.failed() || counted) {
@@ -50,7 +56,7 @@ func (a *analysis) httpTries(found []int32, caller *node, tool bool) []int32 {
 			continue
 		case n.failed() && retryable(n.errClass), n.failed() && same && (counted || !tool), counted && same && n.status == 0:
 			out = append(out, found[k])
-			from = n.start
+			g = g.before(found[k])
 		}
 	}
 	if answered && len(out) > 0 || tool && len(out) == 0 {
@@ -84,30 +90,6 @@ func (n *node) host() string {
 	return address
 }
 
-// overlap is how long an HTTP span may outlive the start of the next try: clients that
-// give up close the old connection beside opening the new one.
-const overlap = 20 * ms
-
-// dropHedges leaves out requests that ran beside the one that was answered, to the same
-// place: a hedged request and the one it doubles are not tries one after another.
-func (a *analysis) dropHedges(found []int32) []int32 {
-	if len(found) < 2 {
-		return found
-	}
-	i := found[len(found)-1]
-	last := &a.nodes[i]
-	if last.succeeded() {
-		return found
-	}
-	for k := len(found) - 2; k >= 0; k-- {
-		n := &a.nodes[found[k]]
-		if n.succeeded() && n.end > last.start+overlap && n.sameRequest(last) && n.place() == last.place() {
-			return found[:k+1] // the last one was the hedge that lost
-		}
-	}
-	return found
-}
-
 // countedRun is the tries of the last call where its SDK numbers them in a header, from
 // 0: a number that does not rise starts another call. An answered try that was followed
 // by the next number broke later. It returns none if an earlier call was tried again.
@@ -117,10 +99,11 @@ func (a *analysis) countedRun(found []int32) []int32 {
 	next, _ := a.nodes[found[len(found)-1]].retryCount()
 	resent := a.nodes[found[len(found)-1]].f.has(slotResend)
 	out = append(out, found[len(found)-1])
+	g := a.lastGroup(found[len(found)-1])
 	for k := len(found) - 2; k >= 0; k-- {
 		n := &a.nodes[found[k]]
 		c, ok := n.retryCount()
-		if !ok || n.aside() {
+		if !ok || n.aside() || others == 0 && c == next && g.join(n) {
 			continue
 		}
 		if others == 0 && (c < next || c == next && resent) {
@@ -131,6 +114,7 @@ func (a *analysis) countedRun(found []int32) []int32 {
 				}
 			}
 			out = append(out, found[k])
+			g = g.before(found[k])
 		} else {
 			others++
 			retried = retried || c > 0

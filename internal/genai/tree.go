@@ -61,15 +61,16 @@ type analysis struct {
 	eff         []deadline // each operation's effective deadline
 	extra       map[string]*known
 	set         *Dialects
-	requestKeys [][]string        // configured keys, each in parts
-	numbers     []int64           // room for the rows' numbers that may be unknown
-	counts      []uint32          // the same for counts
-	tryRoom     []try             // room for all operations' tries
-	topRoom     []int32           // room for their outermost ones
-	pieces      []piece           // room for all operations' pieces
-	walked      []block           // the walk's stack of blocks
-	inner       map[int32][]int32 // spans that an operation's span absorbed, outer first
-	running     *node             // a span that has not ended, by its heartbeats; nil for none
+	requestKeys [][]string         // configured keys, each in parts
+	numbers     []int64            // room for the rows' numbers that may be unknown
+	counts      []uint32           // the same for counts
+	tryRoom     []try              // room for all operations' tries
+	topRoom     []int32            // room for their outermost ones
+	pieces      []piece            // room for all operations' pieces
+	walked      []block            // the walk's stack of blocks
+	inner       map[int32][]int32  // spans that an operation's span absorbed, outer first
+	running     *node              // a span that has not ended, by its heartbeats; nil for none
+	spread      map[int32][2]int64 // start and end of tries that several requests made side by side
 }
 
 // num gives v an address in room that a trace's rows share: they are sent and forgotten
