@@ -14,8 +14,10 @@ import (
 	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/config/configretry"
 	"go.opentelemetry.io/collector/config/configtls"
+	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/exporter/exporterhelper"
 
+	"driftline/internal/strictconf"
 	"driftline/schema"
 )
 
@@ -118,6 +120,10 @@ func createDefaultConfig() component.Config {
 		RetryConfig:    retry,
 	}
 }
+
+// Unmarshal reads the settings. Where keys are unknown or values cannot be read, the error
+// names these and all that is wrong with the others.
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Read(conf, c) }
 
 // Validate reports every problem at once, each with its key. Nested parts validate
 // themselves.

@@ -183,6 +183,9 @@ func TestARunningInstanceKeepsItsFolderAndItsIntake(t *testing.T) {
 		{"application/json", `{"resourceSpans": 3}`, http.StatusBadRequest},
 		{"application/x-protobuf", "not OTLP", http.StatusBadRequest},
 		{"text/plain", "not OTLP", http.StatusUnsupportedMediaType},
+		// The collector's receiver quotes what it cannot read, and cannot write a quote that is no text.
+		{"application/json", "\xff\xfe", http.StatusInternalServerError},
+		{"application/json", "{\"resourceSpans\": 3, \"x\": \"\xff\"}", http.StatusInternalServerError},
 	} {
 		code, answer, err := post(t.Context(), in.otlp+"/v1/traces", c.contentType, []byte(c.body))
 		require.NoError(t, err)
@@ -215,12 +218,13 @@ service: {pipelines: {traces: {receivers: [otlp], processors: [genaisegment], ex
 
 	require.NoError(t, os.WriteFile(path, []byte(`
 receivers: {otlp: {protocols: {grpc: {endpoint: "127.0.0.1:0"}}}}
-processors: {genaisegment: {lingr: 1s}}
-exporters: {genaiclickhouse: {endpont: "http://127.0.0.1:8123"}}
+processors: {genaisegment: {lingr: 1s, max_traces: -1, max_spans: many}}
+exporters: {genaiclickhouse: {endpont: "http://127.0.0.1:8123", store_spans: some, sending_queue: {queue_size: 0}}}
 service: {pipelines: {traces: {receivers: [otlp], processors: [genaisegment], exporters: [genaiclickhouse]}}}
 `), 0o600))
 	code, _, stderr = run(t, nil, collector, "--config", path)
 	require.Equal(t, 1, code)
-	require.Contains(t, stderr, "lingr")
-	require.Contains(t, stderr, "endpont")
+	for _, phrase := range []string{"lingr", "'max_traces'", "'max_spans'", "endpont", "store_spans:", "sending_queue"} {
+		require.Contains(t, stderr, phrase, "keys and values are judged in one round")
+	}
 }

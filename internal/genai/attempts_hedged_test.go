@@ -11,7 +11,9 @@ func TestHTTPChildren_Hedged(t *testing.T) {
 	lost := func(id string, from, to float64, o ...any) Span {
 		return post(id, "01", from, to, 0, append([]any{StatusError, kv("error.type", "cancelled")}, o...)...)
 	}
-	up := func(id string, from, to float64, status int, o ...any) Span { return post(id, "01", from, to, status, o...) }
+	up := func(id string, from, to float64, status int, o ...any) Span {
+		return post(id, "01", from, to, status, o...)
+	}
 	for _, c := range []struct {
 		name            string
 		children        []Span

@@ -42,7 +42,7 @@ func fields(t reflect.Type) map[string]field {
 
 // checkKeys reports each key of node that is none of known, and each that stands twice,
 // which it takes out.
-func checkKeys(node *yaml.Node, known map[string]field, at string, errs *[]error) {
+func checkKeys(node *yaml.Node, known map[string]field, at string, found *problems) {
 	if node.Kind != yaml.MappingNode {
 		return // decoding says so
 	}
@@ -50,7 +50,7 @@ func checkKeys(node *yaml.Node, known map[string]field, at string, errs *[]error
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, value := node.Content[i], node.Content[i+1]
 		if line, twice := seen[key.Value]; twice {
-			*errs = append(*errs, fmt.Errorf("line %d: %s%s stands twice, first on line %d", key.Line, at, key.Value, line))
+			found.add("line %d: %s%s stands twice, first on line %d", key.Line, at, key.Value, line)
 			node.Content = slices.Delete(node.Content, i, i+2)
 			i -= 2
 			continue
@@ -59,27 +59,39 @@ func checkKeys(node *yaml.Node, known map[string]field, at string, errs *[]error
 		f, ok := known[key.Value]
 		switch {
 		case !ok:
-			*errs = append(*errs, fmt.Errorf("line %d: %s%s is no setting%s", key.Line, at, key.Value, meant(key.Value, known)))
+			best := nearest(key.Value, known)
+			found.add("line %d: %s%s is no setting%s", key.Line, at, key.Value, meant(best, known))
+			if best != "" {
+				found.unsure(at + best)
+			}
+			if at != "" {
+				found.unsure(strings.TrimSuffix(at, ".") + ":") // what an override matches is not known
+			}
 		case f.list && value.Kind == yaml.SequenceNode:
 			for k, item := range value.Content {
-				checkKeys(item, f.of, fmt.Sprintf("%s%s[%d].", at, key.Value, k), errs)
+				checkKeys(item, f.of, fmt.Sprintf("%s%s[%d].", at, key.Value, k), found)
 			}
 		case f.list:
-			*errs = append(*errs, fmt.Errorf("line %d: %s%s: want a list", value.Line, at, key.Value))
+			found.add("line %d: %s%s: want a list", value.Line, at, key.Value)
 		case f.of != nil:
-			checkKeys(value, f.of, at+key.Value+".", errs)
+			checkKeys(value, f.of, at+key.Value+".", found)
 		}
 	}
 }
 
-// meant suggests the known key that is nearest to what was written.
-func meant(key string, known map[string]field) string {
+// nearest is the known key that is nearest to what was written, empty if none is near.
+func nearest(key string, known map[string]field) string {
 	best, least := "", len(key)/2+1
 	for _, k := range slices.Sorted(maps.Keys(known)) {
 		if d := distance(key, k); d < least {
 			best, least = k, d
 		}
 	}
+	return best
+}
+
+// meant suggests the key that is nearest to what was written, or all that there are.
+func meant(best string, known map[string]field) string {
 	if best == "" {
 		return "; settings here are " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
 	}

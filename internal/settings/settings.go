@@ -53,10 +53,10 @@ func Parse(text []byte) (detector.Config, error) {
 	if err != nil || root == nil {
 		return cfg, err
 	}
-	var errs []error
-	checkKeys(root, fieldsOf[document](), "", &errs)
+	var found problems
+	checkKeys(root, fieldsOf[document](), "", &found)
 	doc := document{Config: cfg}
-	decode(root, &doc, "", &errs)
+	decode(root, &doc, "", &found)
 	cfg = doc.Config
 	cfg.Shadow = set(doc.Shadow)
 	for i, node := range children(root, "overrides") {
@@ -64,15 +64,13 @@ func Parse(text []byte) (detector.Config, error) {
 		if doc.Shadow != nil {
 			o.Shadow = doc.Shadow
 		}
-		decode(node, &o, fmt.Sprintf("overrides[%d].", i), &errs)
+		decode(node, &o, fmt.Sprintf("overrides[%d].", i), &found)
 		rules := o.Rules
 		rules.Shadow = set(o.Shadow)
 		cfg.Overrides = append(cfg.Overrides, detector.Override{Match: o.Match, Rules: rules})
 	}
-	if len(errs) == 0 {
-		errs = append(errs, cfg.Validate())
-	}
-	return cfg, errors.Join(errs...)
+	found.judge(cfg.Validate())
+	return cfg, errors.Join(found.errs...)
 }
 
 // parse gives the file's top mapping, nil for an empty file.
@@ -99,9 +97,10 @@ func parse(text []byte) (*yaml.Node, error) {
 }
 
 // decode fills into from node and collects the problems, which name lines.
-func decode(node *yaml.Node, into any, at string, errs *[]error) {
+func decode(node *yaml.Node, into any, at string, found *problems) {
 	if node.Kind != yaml.MappingNode {
-		*errs = append(*errs, fmt.Errorf("line %d: %s: want a mapping of settings", node.Line, strings.TrimSuffix(at, ".")))
+		found.add("line %d: %s: want a mapping of settings", node.Line, strings.TrimSuffix(at, "."))
+		found.unsure(strings.TrimSuffix(at, "."))
 		return
 	}
 	// The overrides are decoded one by one, on top of the general settings.
@@ -120,10 +119,11 @@ func decode(node *yaml.Node, into any, at string, errs *[]error) {
 			if at != "" {
 				what = strings.TrimSuffix(at, ".") + ": " + what
 			}
-			*errs = append(*errs, errors.New(line+": "+what))
+			found.add("%s: %s", line, what)
+			found.unsure(keysAt(&rest, at, line, what)...)
 		}
 	} else if err != nil {
-		*errs = append(*errs, err)
+		found.errs = append(found.errs, err)
 	}
 }
 

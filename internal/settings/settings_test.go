@@ -92,7 +92,12 @@ overrides:
     p95_surge: {ration: 2}
   - 7
   - p95_surge: {ratio: x}
+  - servce: b
 interval: 3s
+max_eval_delay: 1s
+fdr: 2
+p95_surge: {ration: 1.3, clear_ratio: 9, p95_floor: -1s}
+short_window: {a: 1}
 `))
 	require.Error(t, err)
 	for _, want := range []string{
@@ -103,11 +108,22 @@ interval: 3s
 		"line 9: overrides[0].p95_surge.ration is no setting; did you mean ratio?",
 		"line 10: overrides[1]: want a mapping of settings",
 		"line 11: overrides[2]: cannot read the text `x` as a number",
-		"line 12: interval stands twice, first on line 1",
+		"line 12: overrides[3].servce is no setting; did you mean service?",
+		"line 13: interval stands twice, first on line 1",
+		"line 16: p95_surge.ration is no setting; did you mean ratio?",
+		"line 17: cannot read a mapping as a duration such as 30s or 5m",
+		// Values are judged in the same round, but for those that rest on one which is not known:
+		// eval_delay, p95_surge.ratio, and what the first, second and fourth override match.
+		"overrides[2]: matches every slice",
+		"fdr 2: want between 0 and 1",
+		"p95_surge.p95_floor -1s: want",
+		"overrides[0].p95_surge.p95_floor -1s: want",
+		"overrides[2].p95_surge.p95_floor -1s: want",
+		"overrides[3].p95_surge.p95_floor -1s: want",
 	} {
 		require.ErrorContains(t, err, want)
 	}
-	require.Len(t, strings.Split(err.Error(), "\n"), 8, err.Error())
+	require.Len(t, strings.Split(err.Error(), "\n"), 17, err.Error())
 }
 
 func TestValuesThatCannotWork(t *testing.T) {

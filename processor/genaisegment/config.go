@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/confmap"
 
 	"driftline/internal/genai"
 	"driftline/internal/genai/dialects"
+	"driftline/internal/strictconf"
 )
 
 // Config is what a user can set.
@@ -117,6 +119,10 @@ func createDefaultConfig() component.Config {
 		MaxAttributeLength:  128,
 	}
 }
+
+// Unmarshal reads the settings. Where keys are unknown or values cannot be read, the error
+// names these and all that is wrong with the others.
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Read(conf, c) }
 
 // Validate reports every problem at once, each with its key.
 func (c *Config) Validate() error {
