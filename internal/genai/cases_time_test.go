@@ -18,6 +18,10 @@ func TestC16_BudgetOverrunBySameRoute(t *testing.T) {
 	res := analyze(t, chat("01", "", "m1", 0, 61.5, append(failedWith("timeout"), kv("budget", 20))...),
 		post("02", "01", 0, 20, 0, failedWith("timeout")...), post("03", "01", 20.5, 40.5, 0, failedWith("timeout")...), post("04", "01", 41.5, 61.5, 0, failedWith("timeout")...))
 	o := one(t, res)
+	attemptsAre(t, o, 3, rows.SourceHTTPChild)
+	if o.FallbackOf != "" {
+		t.Fatalf("fell back from %s: all tries went one way", o.FallbackOf)
+	}
 	near(t, "drift", o.DriftNS, 41.5)
 	near(t, "request drift", theRequest(t, res).DriftNS, 41.5)
 	near(t, "budget", o.BudgetNS, 20)

@@ -198,6 +198,47 @@ func TestC42_RootlessTracesStayWithinBounds(t *testing.T) {
 	require.NoError(t, r.Shutdown(t.Context()))
 }
 
+// C42 the other way round: where 100,000 traces without roots are allowed, all stay open for
+// ten minutes, and memory does not grow while they are snapshot at every checkpoint.
+func TestC42_AHundredThousandOpenTraces(t *testing.T) {
+	const traces = 100_000
+	out := &tally{}
+	r := newRigTo(t, out, nil, func(c *Config) {
+		c.MaxTraces, c.MaxRememberedTraces, c.TraceTimeout, c.CheckpointInterval = traces, 1000, 11*time.Minute, 4*time.Minute
+	})
+	before := heap()
+	for n := range traces / 100 {
+		b := newBuilder(1)
+		for k := range 100 {
+			id := pcommon.TraceID{8}
+			binary.BigEndian.PutUint64(id[8:], uint64(n*100+k+1))
+			b.chat(2, 1, 0, time.Second).SetTraceID(id)
+		}
+		r.consume(t, b.td)
+	}
+	var flat []int64
+	for range 10 {
+		r.clock.Advance(time.Minute)
+		c := r.ledger(t)
+		require.EqualValues(t, traces, c.buffer.Open)
+		require.Empty(t, c.buffer.EvictedOpen)
+		require.LessOrEqual(t, c.bytes, r.cfg.maxBytes())
+		flat = append(flat, heap()-before)
+	}
+	t.Logf("heap beyond the start, MiB: %v", mib(flat))
+	for _, size := range flat[5:] {
+		require.Less(t, size, flat[4]+8<<20, "memory grows while nothing comes")
+		require.Less(t, size, r.cfg.maxBytes())
+	}
+	r.clock.Advance(3 * time.Minute)
+	c := r.ledger(t)
+	require.Zero(t, c.buffer.Open, "those that stay silent time out")
+	require.EqualValues(t, traces, c.out.sent)
+	require.EqualValues(t, traces, c.buffer.Releases[rows.ReleaseTimeout])
+	require.Zero(t, c.held)
+	require.NoError(t, r.Shutdown(t.Context()))
+}
+
 func mib(sizes []int64) (out []int64) {
 	for _, s := range sizes {
 		out = append(out, s>>20)
