@@ -128,7 +128,10 @@ type TraceOperation struct {
 	TimeoutNS         *int64
 	Attempts          *uint32
 	AttemptSource     string
-	OnPath            bool
+	// LeafAttempts counts the tries of all layers, MaxRetries is the configured number.
+	LeafAttempts *uint32
+	MaxRetries   *uint32
+	OnPath       bool
 }
 
 // Operations lists a trace's operations by start.
@@ -138,11 +141,11 @@ func (s *Store) Operations(ctx context.Context, traceID string) ([]TraceOperatio
 		return nil, err
 	}
 	sql := "SELECT service_name, agent, kind, target, stream, operation_id, parent_operation_id, request_id, name, started_at, ended_at, outcome, error_class, http_status, user_time_ns, " +
-		"hidden_total_ns, inference_time_ns, ttft_ns, ttft_state, timeout_ns, attempts, attempt_source, on_path FROM " + s.db +
+		"hidden_total_ns, inference_time_ns, ttft_ns, ttft_state, timeout_ns, attempts, attempt_source, leaf_attempts, max_retries, on_path FROM " + s.db +
 		".operations WHERE " + ofTrace("ended_at") + " ORDER BY started_at, operation_id LIMIT 20000"
 	return query(ctx, s, "operations of a trace", sql, args, func(o *TraceOperation) []any {
 		return []any{&o.Service, &o.Agent, &o.Kind, &o.Target, &o.Stream, &o.OperationID, &o.ParentOperationID, &o.RequestID, &o.Name, &o.StartedAt, &o.EndedAt, &o.Outcome,
-			&o.ErrorClass, &o.HTTPStatus, &o.UserNS, &o.HiddenNS, &o.InferenceNS, &o.TTFTNS, &o.TTFTState, &o.TimeoutNS, &o.Attempts, &o.AttemptSource, &o.OnPath}
+			&o.ErrorClass, &o.HTTPStatus, &o.UserNS, &o.HiddenNS, &o.InferenceNS, &o.TTFTNS, &o.TTFTState, &o.TimeoutNS, &o.Attempts, &o.AttemptSource, &o.LeafAttempts, &o.MaxRetries, &o.OnPath}
 	}, func(o *TraceOperation) { o.StartedAt, o.EndedAt = o.StartedAt.UTC(), o.EndedAt.UTC() })
 }
 

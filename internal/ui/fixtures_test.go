@@ -175,7 +175,7 @@ func traceFixture() *Trace {
 		{ID: "o1", RequestID: "r1", Service: "shop-assistant", Kind: "chat", Name: "chat gpt-4.1-mini", Target: "gpt-4.1-mini", StartedAt: began.Add(120 * time.Millisecond), UserTime: 3990 * time.Millisecond, Outcome: "ok", Attempts: ptr(uint32(1)),
 			AttemptSource: "http_child", Hidden: ptr(time.Duration(0)), TTFT: ptr(1300 * time.Millisecond), TTFTState: "known", Inference: ptr(3500 * time.Millisecond), Timeout: ptr(30 * time.Second), OnPath: true},
 		{ID: "o2", RequestID: "r1", Service: "shop-assistant", Kind: "tool", Name: "execute_tool search_orders", Target: "search_orders", StartedAt: began.Add(4170 * time.Millisecond), UserTime: 20300 * time.Millisecond, Outcome: "ok", Attempts: ptr(uint32(3)),
-			AttemptSource: "sibling", Hidden: ptr(18400 * time.Millisecond), TTFTState: "not_applicable", OnPath: true},
+			AttemptSource: "sibling", LeafAttempts: ptr(uint32(6)), MaxRetries: ptr(uint32(1)), Hidden: ptr(18400 * time.Millisecond), TTFTState: "not_applicable", OnPath: true},
 		{ID: "o3", RequestID: "r1", Service: "shop-assistant", Kind: "chat", Name: evil, Target: evil, StartedAt: began.Add(24770 * time.Millisecond), UserTime: 4100 * time.Millisecond, Outcome: "ok", TTFTState: "missing", Inference: ptr(4100 * time.Millisecond), OnPath: true},
 	}
 	t.Attempts = []Attempt{

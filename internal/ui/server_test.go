@@ -142,6 +142,7 @@ func TestStatuses(t *testing.T) {
 		require.Equal(t, want.status, r.StatusCode, target)
 		require.Contains(t, body(t, r), want.text, target)
 	}
+	require.Contains(t, body(t, get(h, "/traces/"+traceA)), "sibling; 6 made, 2 configured")
 	require.Equal(t, "/traces/"+traceA, get(h, "/traces?id="+traceA).Header.Get("Location"))
 	r := get(h, "/", func(r *http.Request) { r.Method = http.MethodPost })
 	require.Equal(t, http.StatusMethodNotAllowed, r.StatusCode)

@@ -205,9 +205,11 @@ type Operation struct {
 	HTTPStatus                                           uint16
 	Attempts                                             *uint32
 	AttemptSource                                        string
-	Hidden, TTFT, Inference, Timeout                     *time.Duration
-	TTFTState                                            string
-	OnPath                                               bool
+	// LeafAttempts counts the tries of all layers, MaxRetries is what was configured; nil for unknown.
+	LeafAttempts, MaxRetries         *uint32
+	Hidden, TTFT, Inference, Timeout *time.Duration
+	TTFTState                        string
+	OnPath                           bool
 }
 
 // Attempt is one try of an operation.

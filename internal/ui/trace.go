@@ -277,7 +277,7 @@ func operationTable(t *Trace) Table {
 	for _, o := range t.Operations {
 		attempts := number(count(o.Attempts))
 		if o.Attempts != nil {
-			attempts.Note = words(o.AttemptSource)
+			attempts.Note = words(o.AttemptSource) + moreThanConfigured(o)
 		}
 		ttft := formatDurationPtr(o.TTFT)
 		if o.TTFTState != "" && o.TTFTState != rows.TTFTKnown {
@@ -287,6 +287,22 @@ func operationTable(t *Trace) Table {
 			attempts, number(formatDurationPtr(o.Hidden)), number(ttft), number(formatDurationPtr(o.Inference)), number(formatDurationPtr(o.Timeout)), textCell(formatBool(o.OnPath))})
 	}
 	return out
+}
+
+// moreThanConfigured names it when more tries were made than the caller configured: another
+// layer tries again too.
+func moreThanConfigured(o Operation) string {
+	if o.MaxRetries == nil || o.Attempts == nil {
+		return ""
+	}
+	made, configured := *o.Attempts, uint64(*o.MaxRetries)+1
+	if o.LeafAttempts != nil {
+		made = max(made, *o.LeafAttempts)
+	}
+	if uint64(made) <= configured {
+		return ""
+	}
+	return fmt.Sprintf("; %d made, %d configured", made, configured)
 }
 
 func attemptTable(t *Trace) Table {

@@ -39,7 +39,7 @@ func operation(o store.TraceOperation) ui.Operation {
 	return ui.Operation{
 		ID: o.OperationID, ParentID: o.ParentOperationID, RequestID: o.RequestID, Service: o.Service, Kind: o.Kind, Name: o.Name, Target: o.Target,
 		StartedAt: o.StartedAt, UserTime: time.Duration(o.UserNS), Outcome: o.Outcome, ErrorClass: o.ErrorClass, HTTPStatus: o.HTTPStatus,
-		Attempts: o.Attempts, AttemptSource: o.AttemptSource, Hidden: duration(o.HiddenNS), TTFT: duration(o.TTFTNS), TTFTState: o.TTFTState,
+		Attempts: o.Attempts, AttemptSource: o.AttemptSource, LeafAttempts: o.LeafAttempts, MaxRetries: o.MaxRetries, Hidden: duration(o.HiddenNS), TTFT: duration(o.TTFTNS), TTFTState: o.TTFTState,
 		Inference: duration(o.InferenceNS), Timeout: duration(o.TimeoutNS), OnPath: o.OnPath,
 	}
 }

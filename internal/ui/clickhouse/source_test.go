@@ -115,7 +115,7 @@ func wholeTrace(end time.Time) []rows.Row {
 	r := &rows.Request{RequestID: "root", Operations: 1, Attempts: ptr(uint32(2)), Retries: ptr(uint32(1))}
 	r.ServiceName, r.TraceID, r.Revision, r.Agent, r.Kind, r.Name, r.Outcome, r.SampleWeight = "shop", hiddenTrace, 1, "planner", rows.KindAgent, "whole", rows.OutcomeOK, 1
 	r.StartedAt, r.EndedAt, r.UserTimeNS, r.HiddenPathNS = began, end.UnixNano(), 20e9, ptr(int64(11e9))
-	o := &rows.Operation{OperationID: "op1", RequestID: "root", Target: "m1", Stream: rows.StreamYes, Attempts: ptr(uint32(2)), AttemptSource: rows.SourceHTTPChild, TTFTState: rows.TTFTKnown, TTFTNS: ptr(int64(1e9)), OnPath: true}
+	o := &rows.Operation{OperationID: "op1", RequestID: "root", Target: "m1", Stream: rows.StreamYes, Attempts: ptr(uint32(2)), AttemptSource: rows.SourceHTTPChild, LeafAttempts: ptr(uint32(4)), MaxRetries: ptr(uint32(1)), TTFTState: rows.TTFTKnown, TTFTNS: ptr(int64(1e9)), OnPath: true}
 	o.ServiceName, o.TraceID, o.Revision, o.Agent, o.Kind, o.Outcome, o.SampleWeight = "shop", hiddenTrace, 1, "planner", rows.KindChat, rows.OutcomeOK, 1
 	o.StartedAt, o.EndedAt, o.UserTimeNS, o.HiddenTotalNS = began, end.UnixNano(), 20e9, ptr(int64(11e9))
 	out := []rows.Row{r, o}
@@ -204,6 +204,8 @@ func TestSourceOnRealTables(t *testing.T) {
 		tr, err := w.source.Trace(ctx, hiddenTrace)
 		require.NoError(t, err)
 		require.Equal(t, []int{1, 1, 2, 4, 1}, []int{len(tr.Requests), len(tr.Operations), len(tr.Attempts), len(tr.Segments), len(tr.Spans)})
+		require.EqualValues(t, 4, *tr.Operations[0].LeafAttempts)
+		require.EqualValues(t, 1, *tr.Operations[0].MaxRetries)
 		require.Nil(t, tr.Requests[0].AgentTime)
 		require.Nil(t, tr.Requests[0].DeadlineMissed)
 		require.Equal(t, 11*time.Second, *tr.Requests[0].HiddenPath)
