@@ -325,11 +325,20 @@ func attemptTable(t *Trace) Table {
 		o := outcomeCell(a.Outcome, a.ErrorClass, a.HTTPStatus)
 		if a.AtCap {
 			o.Text += ", at its timeout"
+			if cutByDeadline(a) {
+				o.Text += ": all that the deadline left"
+			}
 		}
 		out.Rows = append(out.Rows, []Cell{textCell(cmp.Or(names[a.OperationID], a.OperationID)), number(fmt.Sprint(a.Ordinal)), textCell(orUnknown(a.Layer)), number(formatDuration(a.StartedAt.Sub(began))),
 			number(formatDuration(a.Duration)), number(backoff), o, number(formatDurationPtr(a.Remaining)), textCell(words(orUnknown(a.Source)))})
 	}
 	return out
+}
+
+// cutByDeadline says whether the timeout at which an attempt ended was no more than what its request's
+// deadline had left when it began. Both are met within 2 % or 50 ms, as at_cap is.
+func cutByDeadline(a Attempt) bool {
+	return a.AtCap && a.Remaining != nil && *a.Remaining <= a.Duration+max(a.Duration/50, 50*time.Millisecond)
 }
 
 func spanTable(t *Trace) Table {

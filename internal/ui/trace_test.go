@@ -2,6 +2,7 @@ package ui
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -22,4 +23,21 @@ func TestC12TheTracePageNamesMoreTriesThanConfigured(t *testing.T) {
 	} {
 		require.Equal(t, c.want, moreThanConfigured(Operation{Attempts: c.attempts, LeafAttempts: c.leaves, MaxRetries: c.retries}))
 	}
+}
+
+// S6: an attempt that its timeout ended, one that was refused, and one that got what was left.
+func TestS6TheTracePageSaysWhatEndedEachAttempt(t *testing.T) {
+	try := func(n uint32, took, left time.Duration, class string, status uint16, capped bool) Attempt {
+		return Attempt{ID: string(rune('a' + n)), OperationID: "o", Layer: "sdk", Ordinal: n, Duration: took, Remaining: &left, Outcome: "error", ErrorClass: class, HTTPStatus: status, AtCap: capped}
+	}
+	table := attemptTable(&Trace{Operations: []Operation{{ID: "o", Name: "chat m1"}}, Attempts: []Attempt{
+		try(1, 30*time.Second, 52*time.Second, "timeout", 0, true),
+		try(2, 900*time.Millisecond, 21500*time.Millisecond, "overload", 429, false),
+		try(3, 19900*time.Millisecond, 19900*time.Millisecond, "timeout", 0, true),
+	}})
+	var got []string
+	for _, r := range table.Rows {
+		got = append(got, r[6].Text)
+	}
+	require.Equal(t, []string{"error: timeout, at its timeout", "error: overload, HTTP 429", "error: timeout, at its timeout: all that the deadline left"}, got)
 }
