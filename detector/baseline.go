@@ -29,6 +29,8 @@ type OperationBaseline struct {
 	// were higher a day before at this time than over the whole day; 1 where that is not known,
 	// or where they were not.
 	Yesterday, YesterdayTTFT float64
+	// Far is the share of times above farTimes P95MS that is usual, and no more than that.
+	Far float64
 	// Call is what was normal for calls of models with their ways.
 	Call CallBaseline
 	// TTFT and PerToken are medians over the blocks that have enough values.
@@ -61,6 +63,7 @@ type CallBaseline struct {
 	P95MS            float64
 	LogP95, LogP95SD float64
 	Minutes          int
+	Far              float64
 }
 
 // LevelBaseline is what was normal for one duration, in milliseconds.

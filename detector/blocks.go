@@ -125,6 +125,9 @@ type opBlock struct {
 	// callP95 and callMinutes are of the window's Call.
 	callP95     float32
 	callMinutes []uint16
+	// far and callFar are how many of the n operations took far longer than the block's own P95,
+	// if those whose time is not known are as the others.
+	far, callFar uint64
 }
 
 func opBlockOf(minutes []store.OperationMinute) *opBlock {
@@ -157,7 +160,8 @@ func opBlockOf(minutes []store.OperationMinute) *opBlock {
 	perTokenSum.Take(&perToken)
 	k.ttft, k.perToken = levelOf(&ttft), levelOf(&perToken)
 	if call.N() >= minPerBlock {
-		k.callP95 = float32(quantile(&call, 0.95))
+		p95 := quantile(&call, 0.95)
+		k.callP95, k.callFar = float32(p95), farOf(&call, p95, k.n).far
 	}
 	if k.ok = own.N() >= minPerBlock; !k.ok {
 		k.thin, k.isThin = own, own.N() > 0
@@ -165,6 +169,7 @@ func opBlockOf(minutes []store.OperationMinute) *opBlock {
 	}
 	p50, p95 := quantile(&own, 0.5), quantile(&own, 0.95)
 	k.p50, k.p95, k.tail = float32(p50), float32(p95), float32(tailMS(p50, p95))
+	k.far = farOf(&own, p95, k.n).far
 	sd, err := own.RobustSD(stats.Linear)
 	k.sd, k.sdOK = float32(sd), err == nil
 	if sp, err := stats.P95SpreadOf(subs, stats.SpreadConfig{MinPerWindow: minPerMinute, MinWindows: 5}); err == nil {
@@ -174,7 +179,7 @@ func opBlockOf(minutes []store.OperationMinute) *opBlock {
 }
 
 func opBlockFields(k *opBlock, f *coder) {
-	f.u(&k.n, &k.known, &k.retried, &k.leaf, &k.first, &k.exhausted, &k.cut, &k.deadline, &k.missed, &k.tokens.Operations, &k.tokens.Input, &k.tokens.Output, &k.tokens.Cached, &k.windows)
+	f.u(&k.n, &k.known, &k.retried, &k.leaf, &k.first, &k.exhausted, &k.cut, &k.deadline, &k.missed, &k.tokens.Operations, &k.tokens.Input, &k.tokens.Output, &k.tokens.Cached, &k.windows, &k.far, &k.callFar)
 	f.b(&k.ok, &k.sdOK, &k.ttft.ok, &k.perToken.ok)
 	f.tail(k.ok, &k.p50, &k.p95, &k.tail)
 	floatsIf(f, k.sdOK, &k.sd)

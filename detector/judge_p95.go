@@ -157,41 +157,8 @@ type lateness struct {
 	farSum         float64
 	farAlarm       bool
 	farSinceMinute int
-}
-
-// A slow minority: calls over farTimes the usual P95. In quiet traffic whose logarithm has a
-// standard deviation of 0.85, one in 300 is; the test looks for one in 25, and a share that
-// lasts moves it up from about one in 60. It counts from farLeast, with its lower bound above
-// half of that.
-const (
-	farTimes  = 2.5
-	farUsual  = 0.005
-	farSought = 0.04
-	farLeast  = 0.02
-)
-
-// minority runs the test of the slow minority, where the window itself has one.
-func (l *lateness) minority(w *OperationWindow, cfg SurgeConfig) {
-	part, err := l.hist.Above(farTimes * l.baseMS)
-	if err != nil || part < farLeast/2 {
-		return
-	}
-	n := l.hist.N()
-	l.far, err = stats.Wilson(min(uint64(math.Round(part*float64(n))), n), n, 0.95)
-	if err != nil || w.Above == nil {
-		return
-	}
-	above, all := w.Above(l.call, farTimes*l.baseMS)
-	c := stats.BernoulliCUSUM{P0: farUsual, P1: farSought, H: cfg.ExceedH}
-	for i := range above {
-		if over, err := c.Update(above[i], all[i]); err == nil {
-			l.farAlarm = over
-		}
-		if l.farSinceMinute++; c.S == 0 {
-			l.farSinceMinute = 0
-		}
-	}
-	l.farSum = c.S
+	// usualFar is the baseline's share.
+	usualFar float64
 }
 
 func (l *lateness) judge(w *OperationWindow, cfg SurgeConfig) {
@@ -251,11 +218,11 @@ func (l *lateness) exceeding(w *OperationWindow, cfg SurgeConfig) {
 // hides how slow it is. For calls of models it looks at their time with connecting and
 // queueing too, which says something when inference time alone does not.
 func JudgeSurge(w OperationWindow, b OperationBaseline, cfg SurgeConfig, minBlocks int) Verdict {
-	v := surge(w, b, cfg, minBlocks, lateness{hist: w.Own.Hist, of: ownOf, baseMS: b.P95MS, logP95: b.LogP95, logSD: b.LogP95SD, minutes: b.Minutes}, b.Blocks, timeName(w.Kind))
+	v := surge(w, b, cfg, minBlocks, lateness{hist: w.Own.Hist, of: ownOf, baseMS: b.P95MS, logP95: b.LogP95, logSD: b.LogP95SD, minutes: b.Minutes, usualFar: b.Far}, b.Blocks, timeName(w.Kind))
 	if v.Level == Breach || v.Level == Insufficient || w.Call.N < cfg.MinOperations {
 		return v
 	}
-	call := surge(w, b, cfg, minBlocks, lateness{hist: w.Call.Hist, of: callOf, baseMS: b.Call.P95MS, logP95: b.Call.LogP95, logSD: b.Call.LogP95SD, minutes: b.Call.Minutes, call: true}, b.Call.Blocks, "the time of calls")
+	call := surge(w, b, cfg, minBlocks, lateness{hist: w.Call.Hist, of: callOf, baseMS: b.Call.P95MS, logP95: b.Call.LogP95, logSD: b.Call.LogP95SD, minutes: b.Call.Minutes, usualFar: b.Call.Far, call: true}, b.Call.Blocks, "the time of calls")
 	if call.Level == Breach || call.Level == Hold && v.Level == Quiet {
 		call.Cause = "calls take longer to reach the model or to be let in: connecting, DNS, TLS, a proxy, a pool or a queue; inference itself is as usual"
 		call.number("inference_p95_ratio", v.Effect.Estimate)
@@ -288,6 +255,7 @@ func surge(w OperationWindow, b OperationBaseline, cfg SurgeConfig, minBlocks in
 	v.number("cusum", l.sum)
 	v.number("exceedance_cusum", l.exceed)
 	v.number("far_share", l.far.Estimate)
+	v.number("far_usual", l.usualFar)
 	v.number("far_cusum", l.farSum)
 	v.number("shift_minutes", float64(l.since))
 	v.number("clipped_share", clipped.Estimate)
@@ -321,12 +289,12 @@ func surge(w OperationWindow, b OperationBaseline, cfg SurgeConfig, minBlocks in
 		v.Threshold = cfg.ShiftRatio * l.baseMS
 		v.Text += fmt.Sprintf("; the shift has lasted %d minutes", l.since)
 		return v.with(Breach, "lasting_shift")
-	case l.farAlarm && l.far.Estimate >= farLeast && l.far.Lo >= farLeast/2:
+	case l.minorityPages():
 		v.P = math.Min(v.P, math.Exp(-l.farSum))
-		v.Text += fmt.Sprintf("; %.1f %% of calls took over %.1f s, %.1f times the usual P95, for %d minutes", 100*l.far.Estimate, farTimes*l.baseMS/1e3, farTimes, l.farSinceMinute)
+		v.Text += fmt.Sprintf("; %.1f %% of calls took over %.1f s, %.1f times the usual P95, where at most %.1f %% do, for %d minutes", 100*l.far.Estimate, farTimes*l.baseMS/1e3, farTimes, 100*l.usualFar, l.farSinceMinute)
 		v.Cause = "a minority of calls is far slower than any used to be: one replica, region or connection, or calls that stand still; the rest is as usual"
 		return v.with(Breach, "slow_minority")
-	case r.est < cfg.ClearRatio && l.far.Estimate < farLeast/2:
+	case r.est < cfg.ClearRatio && l.far.Estimate < l.usualFar+farClear:
 		return v.with(Quiet, "as_usual")
 	}
 	return v.with(Hold, "between")

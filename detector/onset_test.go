@@ -114,5 +114,14 @@ func TestASlowMinorityIsSeen(t *testing.T) {
 	require.Less(t, v.P, cfg.MaxP)
 	require.InDelta(t, 0.04, v.Evidence.Numbers["far_share"], 0.005)
 	require.Equal(t, Quiet, JudgeSurge(window(125), base, cfg.Surge, cfg.MinBlocks).Level)
+
+	// Where one in 25 always stands still, that is no news.
+	base.Far = farCount{1600, 40_000}.usual()
+	require.NotEqual(t, Breach, JudgeSurge(window(25), base, cfg.Surge, cfg.MinBlocks).Level)
+	require.Equal(t, Breach, JudgeSurge(window(8), base, cfg.Surge, cfg.MinBlocks).Level)
+	require.Equal(t, farUsual, farCount{4, 40_000}.usual(), "rare ones")
+	require.InDelta(t, 0.0525, farCount{1600, 40_000}.usual(), 0.0001, "1.25 times the upper bound of Wilson, 0.0420")
+	require.Greater(t, farCount{0, 150}.usual(), 0.03, "little is known of 150 calls")
+	require.Equal(t, 1.0, farCount{}.usual())
 	require.Equal(t, Quiet, JudgeSurge(window(0), base, cfg.Surge, cfg.MinBlocks).Level)
 }

@@ -104,8 +104,8 @@ func TestPackedBlocksAreTheBlocks(t *testing.T) {
 		require.Equal(t, n >= minPerMinute, len(got.callMinutes) == 10)
 		require.Equal(t, want.thin.N(), got.thin.N())
 		require.Equal(t, want.thin.Index, append([]int16(nil), got.thin.Index...))
-		require.Equal(t, []any{want.n, want.known, want.retried, want.deadline, want.missed, want.tokens, want.ok, want.sdOK, want.ttft.ok, want.perToken.ok, want.windows},
-			[]any{got.n, got.known, got.retried, got.deadline, got.missed, got.tokens, got.ok, got.sdOK, got.ttft.ok, got.perToken.ok, got.windows})
+		require.Equal(t, []any{want.n, want.known, want.retried, want.deadline, want.missed, want.tokens, want.ok, want.sdOK, want.ttft.ok, want.perToken.ok, want.windows, want.far, want.callFar},
+			[]any{got.n, got.known, got.retried, got.deadline, got.missed, got.tokens, got.ok, got.sdOK, got.ttft.ok, got.perToken.ok, got.windows, got.far, got.callFar})
 
 		var gotReq reqBlock
 		p = packer()

@@ -256,7 +256,7 @@ func scaled(tb testing.TB, slices int, traffic float64) (e *detector.Engine, st 
 // cells, at little traffic and at ten times as much.
 func TestMemoryOfASlice(t *testing.T) {
 	for _, traffic := range []float64{1, 10} {
-		_, _, _, perSlice := scaled(t, 97, traffic)
+		_, _, _, perSlice := scaled(t, 200, traffic)
 		t.Logf("traffic %v: %.1f KiB a slice", traffic, perSlice/1024)
 		require.Less(t, perSlice, 32.0*1024)
 	}

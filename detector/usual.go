@@ -12,6 +12,7 @@ type usualRoom struct {
 	ttft, perToken                levelRoom
 	thisTime, ttftThisTime        []float64
 	minutes, callMinutes          placeCounts
+	far, callFar                  farCount
 	thin                          stats.Sum
 }
 
@@ -20,6 +21,7 @@ func (r *usualRoom) empty() {
 		&r.thisTime, &r.ttftThisTime} {
 		*xs = (*xs)[:0]
 	}
+	r.far, r.callFar = farCount{}, farCount{}
 }
 
 // levelRoom has the levels of blocks that have one.
@@ -64,6 +66,7 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 		r.callMinutes.add(k.callMinutes)
 		if k.callP95 > 0 {
 			r.calls = append(r.calls, float64(k.callP95))
+			r.callFar.add(k.callFar, k.n)
 		}
 		if k.isThin {
 			withWork++
@@ -72,6 +75,7 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 			return
 		}
 		out.Blocks++
+		r.far.add(k.far, k.n)
 		r.p50s, r.p95s, r.tails = append(r.p50s, float64(k.p50)), append(r.p95s, float64(k.p95)), append(r.tails, float64(k.tail))
 		if k.sdOK {
 			r.sds = append(r.sds, float64(k.sd))
@@ -92,6 +96,7 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 	out.Call.Blocks, out.Call.P95MS = len(r.calls), median(r.calls)
 	out.Call.LogP95, mad, out.Call.Minutes = r.callMinutes.take()
 	out.Call.LogP95SD = 1.4826 * mad
+	out.Far, out.Call.Far = r.far.usual(), r.callFar.usual()
 	out.TTFT, out.PerToken = r.ttft.baseline(), r.perToken.baseline()
 	out.Attempts = b.attempts(s)
 	out.Yesterday, out.YesterdayTTFT = b.yesterday(r.thisTime, out.P95MS), b.yesterday(r.ttftThisTime, out.TTFT.P95MS)
@@ -125,6 +130,7 @@ func (b *Baselines) together(s Slice, incidents []Interval, out *OperationBaseli
 	}
 	out.P50MS, out.P95MS = quantile(&thin, 0.5), quantile(&thin, 0.95)
 	out.TailMS = tailMS(out.P50MS, out.P95MS)
+	b.room.far = farOf(&thin, out.P95MS, thin.N())
 	if sd, err := thin.RobustSD(stats.Linear); err == nil {
 		out.SpreadMS = sd
 	}

@@ -1,0 +1,84 @@
+package detector
+
+import (
+	"math"
+
+	"driftline/detector/stats"
+)
+
+// A slow minority: times over farTimes the usual P95. A sequential test looks for a share that
+// is farSought above the usual one; it counts from farLeast above it, with half of that as the
+// lower bound of what the window shows, and has passed at farClear above it.
+//
+// What share is usual is a matter of the slice: of a lognormal time one in 300 where its
+// logarithm has a standard deviation of 0.85, one in 90 at 1.4, and as many as every thirtieth
+// where one kind of call is always slow. So each block counts its own.
+const (
+	farTimes  = 2.5
+	farSought = 0.035
+	farLeast  = 0.015
+	farClear  = 0.005
+	// farUsual is the least that is taken as usual: rarer ones do not make one in a hundred
+	// an incident.
+	farUsual = 0.005
+	// farMargin is by how much the usual share may be higher than its upper bound over the
+	// baseline: P95 of a block follows its own slow times a little.
+	farMargin = 1.25
+)
+
+// farCount is how many of so many times were above farTimes their P95.
+type farCount struct{ far, of uint64 }
+
+// farOf takes the times in h as a sample of n.
+func farOf(h *stats.Hist, p95MS float64, n uint64) farCount {
+	part, err := h.Above(farTimes * p95MS)
+	if err != nil {
+		return farCount{}
+	}
+	return farCount{uint64(math.Round(part * float64(n))), n}
+}
+
+func (c *farCount) add(far, of uint64) { c.far, c.of = c.far+far, c.of+of }
+
+// usual is the share that is usual: the upper bound, with confidence 0.95, of what the
+// baseline had, and a margin. Of little traffic little is known, and the bound is high.
+func (c farCount) usual() float64 {
+	if c.of == 0 {
+		return 1
+	}
+	i, err := stats.Wilson(min(c.far, c.of), c.of, 0.95)
+	if err != nil {
+		return 1
+	}
+	return max(farUsual, farMargin*i.Hi)
+}
+
+// minority runs the test of the slow minority, where the window itself has one.
+func (l *lateness) minority(w *OperationWindow, cfg SurgeConfig) {
+	part, err := l.hist.Above(farTimes * l.baseMS)
+	if err != nil || part < farUsual+farClear || l.usualFar <= 0 {
+		return
+	}
+	n := l.hist.N()
+	l.far, err = stats.Wilson(min(uint64(math.Round(part*float64(n))), n), n, 0.95)
+	if err != nil || part < l.usualFar+farClear || l.usualFar+farSought >= 1 || w.Above == nil {
+		return
+	}
+	above, all := w.Above(l.call, farTimes*l.baseMS)
+	c := stats.BernoulliCUSUM{P0: l.usualFar, P1: l.usualFar + farSought, H: cfg.ExceedH}
+	for i := range above {
+		if over, err := c.Update(above[i], all[i]); err == nil {
+			l.farAlarm = over
+		}
+		if l.farSinceMinute++; c.S == 0 {
+			l.farSinceMinute = 0
+		}
+	}
+	l.farSum = c.S
+}
+
+// minorityPages says whether the minority is as large now as the test found it over time.
+func (l *lateness) minorityPages() bool {
+	least := l.usualFar + farLeast
+	return l.farAlarm && l.far.Estimate >= least && l.far.Lo >= least/2
+}
