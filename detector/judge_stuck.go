@@ -17,7 +17,9 @@ const lostAsUsual = 0.05
 //   - the share of work that used more than half of its limit has risen. Work that is open and
 //     past half of it counts; what is open and not past it has not decided yet and does not,
 //     since leaving out the first would drop the slow, and counting the second dilute them
-//     (the reduced sample estimator for right-censored times: Kaplan and Meier 1958, section 4);
+//     (the reduced sample estimator for right-censored times: Kaplan and Meier 1958, section 4).
+//     Requests of more steps take longer for that reason alone, so the usual share is that of
+//     tasks so much longer;
 //   - OpenShare of an agent's open requests are stuck: past their deadline, or, where none is
 //     known, past an inferred limit and silent.
 //
@@ -67,6 +69,16 @@ func JudgeStuck(w WorkWindow, b WorkBaseline, cfg StuckConfig, minBlocks int) Ve
 	if err != nil {
 		return v.with(Insufficient, "little_work")
 	}
+	if r.now.Lo > risen(cfg.FireRise, r.reference) {
+		if more := w.moreSteps(); more > 1 {
+			r.reference = longerTasks(r.reference, more)
+			v.number("steps_ratio", more)
+			v.note(fmt.Sprintf("requests make %.1f times as many calls as usual, which makes more of them take long: %.1f %% would be no surprise", more, 100*r.reference))
+		}
+		if p, err := stats.BinomialTail(w.clustered(min(k, n)), w.clustered(n), min(r.reference, 1)); err == nil {
+			r.p = max(r.p, p)
+		}
+	}
 	v.Value, v.Baseline, v.Threshold, v.Effect, v.P = r.now.Estimate, r.reference, risen(cfg.FireRise, r.reference), r.now, r.p
 	v.Text = fmt.Sprintf("%s used more than half of their limit (median %s), usual %.1f %%", percentOf(r.now), short(limit), 100*r.reference)
 	if s.oldest > 0 {
@@ -80,6 +92,18 @@ func JudgeStuck(w WorkWindow, b WorkBaseline, cfg StuckConfig, minBlocks int) Ve
 		return v.with(Quiet, "as_usual")
 	}
 	return v.with(Hold, "between")
+}
+
+// longerTasks is which share of tasks lasts over a limit, where that was reference before tasks
+// became so many times longer: times whose tail is exponential, exp(-limit/mean), do so to the
+// power of 1/more.
+func longerTasks(reference, more float64) float64 { return math.Pow(reference, 1/more) }
+
+func (w *WorkWindow) moreSteps() float64 {
+	if w.Steps == nil {
+		return 1
+	}
+	return max(1, w.Steps())
 }
 
 // judgeOpen judges the stuck ones among the open requests; not done where they are too few

@@ -76,6 +76,38 @@ func TestStuckShareAtItsLevels(t *testing.T) {
 	require.Equal(t, Critical, JudgeStuck(w, usual, cfg, 3).Severity)
 }
 
+// A deploy that makes agents take more steps makes more of their requests long; that alone is
+// no news, and a share that longer tasks do not explain is.
+func TestStuckShareOfLongerTasks(t *testing.T) {
+	cfg := DefaultRules().Stuck
+	requests := Slice{Service: "shop", Agent: "planner", Kind: "agent"}
+	usual := WorkBaseline{Blocks: 3, N: 10_000, Limited: 10_000, Past: 400}
+	judge := func(n, past uint64, more float64) Verdict {
+		w := worked(requests, store.Work{N: n, Limited: n, Past: past, LimitNS: 69e9})
+		w.Steps = func() float64 { return more }
+		return JudgeStuck(w, usual, cfg, 3)
+	}
+	v := judge(90, 18, 1)
+	require.Equal(t, Breach, v.Level)
+	require.Less(t, v.P, 1e-6)
+	v = judge(90, 18, 1.4)
+	require.Equal(t, Hold, v.Level, "0.04 to the power of 1/1.4 is 10 %, and three times that is not exceeded")
+	require.InDelta(t, 0.1003, v.Baseline, 0.0001)
+	require.InDelta(t, 1.4, v.Evidence.Numbers["steps_ratio"], 1e-9)
+	require.Contains(t, v.Evidence.Notes[0], "1.4 times as many calls")
+	require.Equal(t, Breach, judge(90, 60, 1.4).Level)
+	require.Less(t, judge(90, 60, 1.4).P, 1e-6)
+	require.Equal(t, Breach, judge(90, 90, 2).Level)
+	require.Equal(t, 0.25, longerTasks(0.0625, 2))
+
+	// Five of 33 are above three times the least reference, and no less likely by chance than
+	// one window in two thousand is.
+	usual.Past = 30
+	v = judge(33, 5, 1)
+	require.Equal(t, Breach, v.Level)
+	require.InDelta(t, 4.5e-4, v.P, 1e-4)
+}
+
 // Requests that are open past half of their deadline count, and those that are not yet do not.
 func TestOpenWorkIsCensored(t *testing.T) {
 	cfg := DefaultRules().Stuck

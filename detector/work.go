@@ -42,7 +42,10 @@ type WorkWindow struct {
 	PerRequest float64
 	// User gives the user time of the window; nil is none.
 	User func() store.Measure
-	Open OpenWork
+	// Steps is how many times as many calls the agent's requests of the window made as usual, 1
+	// or more; nil is 1.
+	Steps func() float64
+	Open  OpenWork
 	// hasLeft says that Sum.Left has its times.
 	hasLeft bool
 }

@@ -17,6 +17,11 @@ func (e *Engine) judgeWorks(ctx context.Context, w time.Time, opSlices, reqSlice
 	}
 	var out []Verdict
 	judged, requests := map[scope]bool{}, map[scope]uint64{}
+	kinds := map[scope][]Slice{}
+	for _, s := range reqSlices {
+		k := scope{s.Service, s.Agent}
+		kinds[k] = append(kinds[k], s)
+	}
 	for _, s := range reqSlices {
 		k := scope{s.Service, s.Agent}
 		b := e.workBaseline(s)
@@ -26,17 +31,17 @@ func (e *Engine) judgeWorks(ctx context.Context, w time.Time, opSlices, reqSlice
 			open = *o
 		}
 		judged[k] = true
-		out = append(out, e.judgeWork(s, w, b, open, 1)...)
+		out = append(out, e.judgeWork(s, w, b, open, 1, kinds[k])...)
 	}
 	for _, s := range opSlices {
 		b, perRequest := e.workBaseline(s), 1.0
 		if n := requests[scope{s.Service, s.Agent}]; n > 0 {
 			perRequest = float64(b.N) / float64(n)
 		}
-		out = append(out, e.judgeWork(s, w, b, OpenWork{}, perRequest)...)
+		out = append(out, e.judgeWork(s, w, b, OpenWork{}, perRequest, kinds[scope{s.Service, s.Agent}])...)
 	}
 	for _, s := range e.works.onlyOpen(judged) {
-		out = append(out, e.judgeWork(s, w, e.workBaseline(s), *e.works.open[scope{s.Service, s.Agent}], 1)...)
+		out = append(out, e.judgeWork(s, w, e.workBaseline(s), *e.works.open[scope{s.Service, s.Agent}], 1, nil)...)
 	}
 	return out, nil
 }
@@ -65,13 +70,15 @@ func (k *works) onlyOpen(judged map[scope]bool) []Slice {
 	return sortedSlices(out)
 }
 
-// judgeWork judges one slice, of which a request makes so many calls on average. Its user time
-// is looked up for what asks for it alone.
-func (e *Engine) judgeWork(s Slice, w time.Time, b WorkBaseline, open OpenWork, perRequest float64) []Verdict {
+// judgeWork judges one slice, of which a request makes so many calls on average; requests are
+// the slices of its agent's requests. User time and steps are looked up for what asks for them
+// alone.
+func (e *Engine) judgeWork(s Slice, w time.Time, b WorkBaseline, open OpenWork, perRequest float64, requests []Slice) []Verdict {
 	rules := e.cfg.For(s)
 	window := func(length time.Duration) *WorkWindow {
 		out := e.works.window(s, w.Add(-length), w, rules.Saturation.Window)
 		out.Open, out.PerRequest, out.User = open, perRequest, func() store.Measure { return e.cells.userTime(s, w.Add(-length), w) }
+		out.Steps = func() float64 { return e.moreSteps(requests, w.Add(-length), w) }
 		return out
 	}
 	near := window(e.cfg.ShortWindow)
@@ -105,6 +112,24 @@ func (c *cells) userTime(s Slice, from, to time.Time) store.Measure {
 	}
 	return m
 }
+
+// moreSteps is how many times as many calls the requests of some slices that ended in [from, to)
+// made as usual, from 1 to mostSteps; 1 where that is not known.
+func (e *Engine) moreSteps(requests []Slice, from, to time.Time) float64 {
+	var now, calls, usual, usualCalls uint64
+	for _, s := range requests {
+		e.cells.reqs.each(s, from, to, noParts, func(c *store.RequestCell) { now, calls = now+c.N-min(c.N, c.Late), calls+c.Operations })
+		b := e.baselines.Request(s)
+		usualCalls += b.Operations
+		for _, st := range b.Strata {
+			usual += st.Requests
+		}
+	}
+	return min(grown(share(calls, now), share(usualCalls, usual)), mostSteps)
+}
+
+// mostSteps is as much as longer tasks may explain.
+const mostSteps = 2
 
 // explainWork asks for what a breach alone does not say: who spent a deadline.
 func (e *Engine) explainWork(ctx context.Context, v *Verdict) error {
