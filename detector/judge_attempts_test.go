@@ -104,7 +104,7 @@ func TestAmplificationNamesTheLayer(t *testing.T) {
 	require.Contains(t, v.Cause, "the SDK layer makes 3.00 tries of each one that it is given, usually 1.02")
 	require.Contains(t, v.Cause, "framework 1.50 x sdk 3.00")
 	require.Contains(t, v.Cause, "adds load to a backend that sheds it")
-	require.InDelta(t, 1.49, v.Evidence.Numbers["amplification_framework_baseline"], 1e-9)
+	require.InDelta(t, 1.49, v.Evidence.Numbers.At("amplification_framework_baseline"), 1e-9)
 	require.InDelta(t, 450.0/100, f[0]*f[1]*f[2]*f[3], 1e-12, "the product is leaf attempts over operations")
 }
 
@@ -191,11 +191,11 @@ func TestDeathsAreSplit(t *testing.T) {
 	require.InDelta(t, 0.07, first.Value, 1e-9, "timeouts by class or by length, whichever are more; unknown ones are no evidence")
 	require.Contains(t, first.Cause, "declared timeout")
 	require.Contains(t, first.Cause, "eu fails 60 % of 120 tries; other endpoints fail 4 %", "30 tries are too few")
-	require.InDelta(t, 0.04, first.Evidence.Numbers["first_other_failure_share"], 1e-9)
+	require.InDelta(t, 0.04, first.Evidence.Numbers.At("first_other_failure_share"), 1e-9)
 	later := JudgeExhaustion(w, calm, c.Exhaustion, 3)
 	require.Equal(t, Breach, later.Level)
 	require.InDelta(t, 0.09, later.Value, 1e-9, "a caller's own mistake is not exhaustion")
-	require.InDelta(t, 0.07, later.Evidence.Numbers["later_overload_share"], 1e-9)
+	require.InDelta(t, 0.07, later.Evidence.Numbers.At("later_overload_share"), 1e-9)
 	require.Contains(t, later.Cause, "retries add to its load")
 	require.Contains(t, later.Cause, "1.5 s on failed attempts and 3.5 s on backoff")
 	w.ByRetries["unknown"] = tried(5000, 0, timeouts(50))
@@ -231,7 +231,7 @@ func TestC70PileUpOfUnstreamedCallsAt60(t *testing.T) {
 		})
 		require.Equal(t, Breach, vs[0].Level, vs[0].Text)
 		require.Equal(t, "no", vs[0].Slice.Stream)
-		require.InEpsilon(t, 60000, vs[0].Evidence.Numbers["cap_ms"], 0.03)
+		require.InEpsilon(t, 60000, vs[0].Evidence.Numbers.At("cap_ms"), 0.03)
 		require.InDelta(t, 1, vs[0].Value, 1e-9)
 		require.Equal(t, reasonAllCut, vs[0].Reason)
 		require.Contains(t, vs[0].Cause, "the limit is on answers that are not streamed")
@@ -247,9 +247,9 @@ func TestC74PileUpApartFromTheRest(t *testing.T) {
 		v := JudgePileUp(piled(ms, "no", timeouts(6)), b, DefaultConfig().PileUp, 3)
 		require.Equal(t, Breach, v.Level, v.Text)
 		require.Equal(t, reasonApart, v.Reason)
-		require.InEpsilon(t, 60000, v.Evidence.Numbers["cap_ms"], 0.03)
+		require.InEpsilon(t, 60000, v.Evidence.Numbers.At("cap_ms"), 0.03)
 		require.InDelta(t, 0.1, v.Value, 1e-9)
-		require.Zero(t, v.Evidence.Numbers["retry_share"])
+		require.Zero(t, v.Evidence.Numbers.At("retry_share"))
 		require.Contains(t, v.Cause, "two groups and not one slow tail")
 		require.Less(t, v.P, 0.01)
 	}
@@ -278,8 +278,8 @@ func TestC85CapBelowP95(t *testing.T) {
 		require.Equal(t, Breach, v.Level, v.Text)
 		require.Equal(t, reasonCapBelowP95, v.Reason)
 		require.InDelta(t, 0.0937, v.Value, 0.002)
-		require.InEpsilon(t, 45000, v.Evidence.Numbers["cap_ms"], 0.04)
-		require.InEpsilon(t, 55000, v.Evidence.Numbers["uncut_p95_ms"], 0.05)
+		require.InEpsilon(t, 45000, v.Evidence.Numbers.At("cap_ms"), 0.04)
+		require.InEpsilon(t, 55000, v.Evidence.Numbers.At("uncut_p95_ms"), 0.05)
 		require.Contains(t, v.Cause, "cap below P95")
 	}
 	// The same tail without a cap has no pile.
@@ -297,7 +297,7 @@ func TestC21CapBelowTheDeclaredTimeout(t *testing.T) {
 	require.Equal(t, Breach, v.Level, v.Text)
 	require.Contains(t, v.Cause, "no declared timeout is known to end there")
 	declareCap(&v, store.Timeouts{N: 10, Known: 10, MedianNS: 120e9})
-	require.InDelta(t, 120000, v.Evidence.Numbers["declared_timeout_ms"], 1e-9)
+	require.InDelta(t, 120000, v.Evidence.Numbers.At("declared_timeout_ms"), 1e-9)
 	require.Contains(t, v.Cause, "declare a timeout of 120 s and are cut at 30 s")
 	// Nine are too few.
 	require.Equal(t, Insufficient, JudgePileUp(piled(fixed(9, 30000), "no", timeouts(9)), OperationBaseline{}, DefaultConfig().PileUp, 3).Level)
@@ -348,7 +348,7 @@ func TestPileUpOfTriesThatAreRetried(t *testing.T) {
 	require.Equal(t, Breach, v.Level, v.Text)
 	require.Equal(t, reasonTriesCut, v.Reason)
 	require.InDelta(t, 40.0/240, v.Value, 1e-9)
-	require.InEpsilon(t, 30000, v.Evidence.Numbers["cap_ms"], 0.03)
+	require.InEpsilon(t, 30000, v.Evidence.Numbers.At("cap_ms"), 0.03)
 	require.Contains(t, v.Cause, "it is the declared timeout")
 	w.Alone = false
 	require.Equal(t, "no_pile_up", JudgePileUp(w, b, DefaultConfig().PileUp, 3).Reason, "whose tries they are is not known")

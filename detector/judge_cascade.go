@@ -78,7 +78,7 @@ func explainCascade(v *Verdict, all []store.Spender, usual func(Slice) float64) 
 		v.number("upstream_time_ratio", took/base)
 		v.Cause += fmt.Sprintf(" (%.1f times as long as usual per call)", took/base)
 	}
-	if own, ok := v.Evidence.Numbers["own_time_ratio"]; ok {
+	if own, ok := v.Evidence.Numbers.Get("own_time_ratio"); ok {
 		v.Cause += fmt.Sprintf("; this step's own time is unchanged (%.2f times the usual)", own)
 	}
 }

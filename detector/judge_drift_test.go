@@ -40,14 +40,14 @@ func TestDeadlineDriftOfALastingMinority(t *testing.T) {
 	require.Equal(t, "stale_budget_lasts", v.Reason)
 	require.Less(t, v.P, 1e-6)
 	require.Contains(t, v.Text, "raised for 12 minutes")
-	require.Greater(t, v.Evidence.Numbers["drift_cusum"], 14.0)
+	require.Greater(t, v.Evidence.Numbers.At("drift_cusum"), 14.0)
 
 	require.Equal(t, Hold, judge(every(1.2, 3), history(0)).Level, "three minutes are too few")
 	require.Equal(t, Hold, judge(append(every(1.2, 5), every(0, 25)...), history(0)).Level, "it has passed")
 	require.NotEqual(t, Breach, judge(every(1.2, 30), history(240)).Level, "6 % always drift")
 	v = judge(every(1.2, 30), RequestBaseline{})
 	require.NotEqual(t, Breach, v.Level, "without history nothing is known to be unusual")
-	require.NotContains(t, v.Evidence.Numbers, "drift_cusum")
+	require.NotContains(t, v.Evidence.Numbers.byName(), "drift_cusum")
 }
 
 func TestAlmostCertainDriftIsNoRise(t *testing.T) {

@@ -171,7 +171,7 @@ func about(ms float64) float64 {
 func namePileUps(vs []Verdict, window func(s Slice, from, to time.Time) *OperationWindow) {
 	for i := range vs {
 		v := &vs[i]
-		cap := v.Evidence.Numbers["cap_ms"]
+		cap := v.Evidence.Numbers.At("cap_ms")
 		if v.Detection != CapPileup || v.Level != Breach || cap == 0 {
 			continue
 		}
@@ -199,7 +199,7 @@ func namePileUps(vs []Verdict, window func(s Slice, from, to time.Time) *Operati
 
 // declareCap compares an inferred cap with the timeouts that calls declare.
 func declareCap(v *Verdict, d store.Timeouts) {
-	cap := v.Evidence.Numbers["cap_ms"]
+	cap := v.Evidence.Numbers.At("cap_ms")
 	if v.Detection != CapPileup || cap == 0 || 2*d.Known < d.N || d.N == 0 {
 		return
 	}

@@ -57,6 +57,30 @@ func sides(by map[string]*RetryGroup, minSide uint64) (lo, hi *RetryGroup, name 
 	return pool(zero, by["1"]), pool(by["2+"]), "2 or more retries against at most 1"
 }
 
+// userTimes are those of all groups; absent ones are empty.
+func userTimes(groups ...*RetryGroup) *stats.Hist {
+	var only *stats.Hist
+	some := 0
+	for _, g := range groups {
+		if g != nil && len(g.User.Hist.Index) > 0 {
+			only = g.User.Hist
+			some++
+		}
+	}
+	if some == 1 {
+		return only
+	}
+	var sum stats.Sum
+	for _, g := range groups {
+		if g != nil {
+			sum.Add(g.User.Hist)
+		}
+	}
+	all := &stats.Hist{}
+	sum.Take(all)
+	return all
+}
+
 // agentReported says whether agent time of both sides is what the agent said and
 // not user time less hidden time.
 func agentReported(lo, hi *RetryGroup) bool {
@@ -91,8 +115,7 @@ func JudgeRetry(w OperationWindow, b OperationBaseline, cfg RetryConfig) Verdict
 	v.number("retry_share_lo", r.now.Lo)
 	v.number("retry_share_hi", r.now.Hi)
 	v.number("retry_share_baseline", r.reference)
-	all := pool(zero, one, more)
-	dip, dipErr := stats.HistDip(all.User.Hist, stats.Log)
+	dip, dipErr := stats.HistDip(userTimes(zero, one, more), stats.Log)
 	if dipErr == nil {
 		v.number("dip", dip.D)
 		v.number("dip_p", dip.P)

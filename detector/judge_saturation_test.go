@@ -163,9 +163,9 @@ func TestWaitIsForetold(t *testing.T) {
 		rules.Concurrency = c
 		v := JudgeSaturation(WorkWindow{Slice: requests, To: t0, Sum: w, Load: w, LoadSpan: time.Duration(114_000 / rate * 1e9)}, WorkBaseline{Blocks: 3, Load: 12}, rules, 3)
 		require.InDelta(t, rho, v.Value, 0.01)
-		seen := v.Evidence.Numbers["queue_mean_ms"] / 1e3
-		foretold := v.Evidence.Numbers["wait_mean_ms"] / 1e3
-		t.Logf("rho %.2f: waits %.2f s, foretold %.2f s, chance %.3f", rho, seen, foretold, v.Evidence.Numbers["wait_chance"])
+		seen := v.Evidence.Numbers.At("queue_mean_ms") / 1e3
+		foretold := v.Evidence.Numbers.At("wait_mean_ms") / 1e3
+		t.Logf("rho %.2f: waits %.2f s, foretold %.2f s, chance %.3f", rho, seen, foretold, v.Evidence.Numbers.At("wait_chance"))
 		require.InDelta(t, seen, foretold, 0.05+0.35*seen) // an approximation, on a long but finite run
 		require.Equal(t, rho >= 0.85 && v.Value >= 0.85, v.Level == Breach, v.Reason)
 	}

@@ -74,7 +74,7 @@ func TestRetryBimodalityS1(t *testing.T) {
 	require.InDelta(t, 0.2, v.Value, 1e-9)
 	require.Contains(t, v.Text, "no baseline yet")
 	require.Contains(t, v.Cause, "failed attempts")
-	require.Greater(t, v.Evidence.Numbers["difference_of_differences_lo_ms"], 5000.0)
+	require.Greater(t, v.Evidence.Numbers.At("difference_of_differences_lo_ms"), 5000.0)
 	// Quiet if both scatter alike.
 	v = JudgeRetry(opWindow(groups([3]float64{8000, 16000, 27000})), OperationBaseline{}, cfg)
 	require.Equal(t, Quiet, v.Level)
@@ -108,7 +108,7 @@ func TestRetryBimodalityC74PileUpWithoutRetries(t *testing.T) {
 	v := JudgeRetry(opWindow(map[string]*RetryGroup{"0": group(user, nil, false, 0, 0)}), OperationBaseline{}, DefaultConfig().Retry)
 	require.Equal(t, Quiet, v.Level)
 	require.Zero(t, v.Value)
-	require.Contains(t, v.Evidence.Numbers, "dip_p")
+	require.Contains(t, v.Evidence.Numbers.byName(), "dip_p")
 }
 
 func TestRetryBimodalityUnknownAttemptsSayNothing(t *testing.T) {
@@ -212,7 +212,7 @@ func TestS4SpreadWithoutErrorsFires(t *testing.T) {
 	v := JudgeSpread(inference(t0, around(rng, 300, 4500, 1500)), base, DefaultConfig().Spread, 3)
 	require.Equal(t, Breach, v.Level, v.Text)
 	require.Equal(t, Warning, v.Severity)
-	require.Zero(t, v.Evidence.Numbers["status_504_share"])
+	require.Zero(t, v.Evidence.Numbers.At("status_504_share"))
 }
 
 // S5: 3 % of 504 is under the 5 % rule; the shift of latency fires all the same.
@@ -309,7 +309,7 @@ func TestSurgeOfToolsAndOfTheWayToModels(t *testing.T) {
 	v = judge(window(model, 2000, 9000))
 	require.Equal(t, Breach, v.Level, v.Text)
 	require.Contains(t, v.Cause, "connecting")
-	require.InDelta(t, 1, v.Evidence.Numbers["inference_p95_ratio"], 0.1)
+	require.InDelta(t, 1, v.Evidence.Numbers.At("inference_p95_ratio"), 0.1)
 	require.Contains(t, judge(window(model, 9000, 9200)).Text, "inference time")
 	sub := window(Slice{Service: "shop", Agent: "planner", Kind: "agent", Target: "reader", Stream: "no"}, 0, 9000)
 	require.Zero(t, sub.Own.N, "an agent's time is that of the work below it")
@@ -350,7 +350,7 @@ func TestDeadlineDrift(t *testing.T) {
 	s2 := requestWindow(map[string][]float64{"1-3": fixed(40, 15000)}, 30000)
 	v = JudgeDrift(s2, RequestBaseline{}, cfg)
 	require.Equal(t, Breach, v.Level)
-	require.InEpsilon(t, 15000, v.Evidence.Numbers["drift_p50_ms"], 0.03)
+	require.InEpsilon(t, 15000, v.Evidence.Numbers.At("drift_p50_ms"), 0.03)
 	require.Equal(t, Insufficient, JudgeDrift(requestWindow(map[string][]float64{"1-3": fixed(4, 15000)}, 30000), RequestBaseline{}, cfg).Level)
 
 	// As many drifting requests as always is quiet; longer tasks alone are quiet too.
@@ -398,6 +398,7 @@ func TestRetryRequestsWithinStrata(t *testing.T) {
 }
 
 func minuteOf(at time.Time, h *stats.Hist) Minute {
-	p := subP95Of(h)
-	return Minute{At: at, Own: p.minute()}
+	m := Minute{At: at}
+	m.Own.unpack(subP95Of(h).pack(nil))
+	return m
 }

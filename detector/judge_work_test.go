@@ -122,9 +122,9 @@ func TestOpenWorkIsCensored(t *testing.T) {
 	w.Open.All = 20
 	v := JudgeStuck(w, usual, cfg, 3)
 	require.Equal(t, Breach, v.Level, v.Reason)
-	require.Equal(t, []float64{11, 50}, []float64{v.Evidence.Numbers["past_half"], float64(v.Samples)}, "10 are past 30 s; the other 10 have not decided")
-	require.Equal(t, 50.0, v.Evidence.Numbers["oldest_open_s"])
-	require.Zero(t, v.Evidence.Numbers["stuck"])
+	require.Equal(t, []float64{11, 50}, []float64{v.Evidence.Numbers.At("past_half"), float64(v.Samples)}, "10 are past 30 s; the other 10 have not decided")
+	require.Equal(t, 50.0, v.Evidence.Numbers.At("oldest_open_s"))
+	require.Zero(t, v.Evidence.Numbers.At("stuck"))
 }
 
 // C24: 200 chat calls near 2 s and one of 23,400 s that succeeded: one is stuck, P95 does not
@@ -138,8 +138,8 @@ func TestC24OneHungCall(t *testing.T) {
 	w.User = func() store.Measure { return measure(ms...) }
 	usual := WorkBaseline{Blocks: 3, N: 4000, P95MS: 2250}
 	v := JudgeStuck(w, usual, cfg.Stuck, cfg.MinBlocks)
-	require.Equal(t, 1.0, v.Evidence.Numbers["past_half"])
-	require.Equal(t, 300.0, v.Evidence.Numbers["limit_s"], "inferred")
+	require.Equal(t, 1.0, v.Evidence.Numbers.At("past_half"))
+	require.Equal(t, 300.0, v.Evidence.Numbers.At("limit_s"), "inferred")
 	require.Equal(t, Quiet, v.Level, "one call is told, and not alerted")
 	require.Contains(t, v.Evidence.Notes[0], "no limit is declared")
 
@@ -182,7 +182,7 @@ func TestC89SilentRequestIsStuck(t *testing.T) {
 	require.Equal(t, Insufficient, at(359*time.Second).Level)
 	v := at(360*time.Second + time.Nanosecond)
 	require.Equal(t, Breach, v.Level, v.Reason)
-	require.Equal(t, 1.0, v.Evidence.Numbers["stuck"])
+	require.Equal(t, 1.0, v.Evidence.Numbers.At("stuck"))
 	require.Equal(t, []string{"x"}, v.Evidence.TraceIDs)
 	require.Contains(t, v.Text, "1 of 1 open requests are stuck or lost: the oldest is open for 6m")
 	require.Less(t, v.P, 0.001)
@@ -210,7 +210,7 @@ func TestC89SilentRequestIsStuck(t *testing.T) {
 	w.Open = OpenWork{All: 20, Oldest: []store.OpenRequest{{TraceID: "x", Age: 10 * time.Minute, Silence: 9 * time.Minute, Lived: time.Minute, Spans: 9}}}
 	v = JudgeStuck(w, usual, cfg.Stuck, cfg.MinBlocks)
 	require.Equal(t, Hold, v.Level, "it is not quiet either")
-	require.Equal(t, 1.0, v.Evidence.Numbers["stuck"])
+	require.Equal(t, 1.0, v.Evidence.Numbers.At("stuck"))
 	broken := usual
 	broken.Lost = 400
 	w.Open.All = 1
@@ -313,7 +313,7 @@ func TestC78BegunTooLate(t *testing.T) {
 	v := judge(mix(50, 200), 50)
 	require.Equal(t, Breach, v.Level, v.Reason)
 	require.Equal(t, DeadlineDrift, v.Detection)
-	require.Equal(t, 50.0, v.Evidence.Numbers["began_too_late"])
+	require.Equal(t, 50.0, v.Evidence.Numbers.At("began_too_late"))
 	require.Contains(t, v.Cause, "25 % of calls have a timeout of their own (median 30.0 s) that is more than what is left")
 	require.NotContains(t, judge(mix(50, 200), 24).Cause, "timeout of their own")
 	// 2 % is usual: 12 % must be excluded.
@@ -351,7 +351,7 @@ func TestDriftExplained(t *testing.T) {
 		User: measure(fixed(40, 140_000)...), Strata: map[string]*Stratum{"1-3": {N: 40, Drift: measure(fixed(40, 50_000)...)}}}
 	v := JudgeDrift(w, RequestBaseline{}, DefaultRules().Drift)
 	require.Equal(t, Breach, v.Level)
-	require.InEpsilon(t, 50_000, v.Evidence.Numbers["drift_p95_ms"], 0.02)
+	require.InEpsilon(t, 50_000, v.Evidence.Numbers.At("drift_p95_ms"), 0.02)
 	require.Contains(t, v.Cause, "no planner was told a time")
 	w.DecisionPoints = 40
 	require.Contains(t, JudgeDrift(w, RequestBaseline{}, DefaultRules().Drift).Cause, "not taken off the remaining time")
@@ -362,7 +362,7 @@ func TestOddsOfAMiss(t *testing.T) {
 	odds := func(misses ...store.Misses) map[string]float64 {
 		v := Verdict{}
 		explainDrift(&v, nil, misses)
-		return v.Evidence.Numbers
+		return v.Evidence.Numbers.byName()
 	}
 	n := odds(store.Misses{Steps: "1-3", Tokens: "0-4k", Known: 90, Missed: 9}, store.Misses{Steps: "1-3", Tokens: "0-4k", ToolErrors: true, Known: 10, Missed: 1},
 		store.Misses{Steps: "15+", Tokens: "0-4k", Known: 10, Missed: 5}, store.Misses{Steps: "15+", Tokens: "0-4k", ToolErrors: true, Known: 90, Missed: 45})

@@ -112,7 +112,7 @@ func TestASlowMinorityIsSeen(t *testing.T) {
 	require.Equal(t, Breach, v.Level, v.Text)
 	require.Equal(t, "slow_minority", v.Reason)
 	require.Less(t, v.P, cfg.MaxP)
-	require.InDelta(t, 0.04, v.Evidence.Numbers["far_share"], 0.005)
+	require.InDelta(t, 0.04, v.Evidence.Numbers.At("far_share"), 0.005)
 	require.Equal(t, Quiet, JudgeSurge(window(125), base, cfg.Surge, cfg.MinBlocks).Level)
 
 	// Where one in 25 always stands still, that is no news.

@@ -135,15 +135,22 @@ func (c *coder) m(part parts, field *store.Measure) (packed []byte) {
 	return packed
 }
 
-// like codes a measure that is often the same as another one, which packed is the histogram of:
-// nothing hidden, agent time is user time, and where no queue is known, so is inference time.
-func (c *coder) like(part parts, field, other *store.Measure, packed []byte) {
+// like codes a measure that is often the same as another one, whose part and packed histogram are
+// given: nothing hidden, agent time is user time, and where no queue is known, so is inference time.
+func (c *coder) like(part parts, field, other *store.Measure, otherPart parts, packed []byte) {
 	same := c.packing && field.N == other.N && field.SumNS == other.SumNS && sameHist(field.Hist, other.Hist)
 	c.b(&same)
 	switch {
 	case !same:
 		c.m(part, field)
-	case !c.packing:
+	case c.packing:
+	case part&c.need != 0 && otherPart&c.need != 0:
+		field.N, field.SumNS = other.N, other.SumNS
+		if field.Hist == nil {
+			field.Hist = &stats.Hist{}
+		}
+		field.Hist.Index, field.Hist.Count = append(field.Hist.Index[:0], other.Hist.Index...), append(field.Hist.Count[:0], other.Hist.Count...)
+	default:
 		field.N, field.SumNS = other.N, other.SumNS
 		after := c.in
 		c.in = packed
@@ -199,18 +206,6 @@ func (c *coder) f(fields ...*float32) {
 	}
 }
 
-// exact codes floats as they are.
-func (c *coder) exact(fields ...*float32) {
-	for _, f := range fields {
-		if c.packing {
-			c.out = binary.BigEndian.AppendUint32(c.out, math.Float32bits(*f))
-		} else {
-			*f = math.Float32frombits(binary.BigEndian.Uint32(c.in))
-			c.in = c.in[4:]
-		}
-	}
-}
-
 // b codes up to eight flags.
 func (c *coder) b(fields ...*bool) {
 	if c.packing {
@@ -235,8 +230,8 @@ func operationFields(c *store.OperationCell, f *coder) {
 		&c.DeadlineKnown, &c.DeadlineMissed, &c.AgentReported, &c.InputTokens, &c.OutputTokens, &c.CachedTokens)
 	f.i(&c.HiddenNS, &c.FailedNS, &c.BackoffNS)
 	user := f.m(userPart, &c.User)
-	f.like(agentPart, &c.Agent, &c.User, user)
-	f.like(inferencePart, &c.Inference, &c.User, user)
+	f.like(agentPart, &c.Agent, &c.User, userPart, user)
+	f.like(inferencePart, &c.Inference, &c.User, userPart, user)
 	f.m(ttftPart, &c.TTFT)
 	f.m(perTokenPart, &c.PerToken)
 }
@@ -248,7 +243,7 @@ func requestFields(c *store.RequestCell, f *coder) {
 		&c.DeadlineKnown, &c.DeadlineMissed, &c.DecisionPoints, &c.AgentReported)
 	f.i(&c.FailedNS, &c.BackoffNS)
 	user := f.m(userPart, &c.User)
-	f.like(agentPart, &c.Agent, &c.User, user)
+	f.like(agentPart, &c.Agent, &c.User, userPart, user)
 	f.m(hiddenPart, &c.Hidden)
 	f.m(driftPart, &c.Drift)
 }

@@ -95,14 +95,20 @@ func (r *bitReader) golomb(k uint) uint64 {
 	if r.n < 48 {
 		r.fill()
 	}
-	zeros := uint(bits.LeadingZeros64(r.held))
-	if all := 2*zeros + 1 + k; all <= r.n {
-		v := r.held << zeros >> (63 - zeros - k) // the code's number with its k further bits
-		r.held <<= all
-		r.n -= all
-		return v - 1<<k
+	v, size := golombOf(r.held, k)
+	if size > r.n {
+		return r.longGolomb(k)
 	}
-	return r.longGolomb(k)
+	r.held <<= size
+	r.n -= size
+	return v
+}
+
+// golombOf is the number whose code of order k begins held, and the code's size in bits. Where
+// that is more than there are bits, the number says nothing.
+func golombOf(held uint64, k uint) (v uint64, size uint) {
+	zeros := uint(bits.LeadingZeros64(held))
+	return held<<(zeros&63)>>((63-zeros-k)&63) - 1<<k, 2*zeros + 1 + k // the code's number with its k further bits
 }
 
 // longGolomb is golomb for what may not be there as a whole.
@@ -191,13 +197,42 @@ func unpackHist(in []byte, h *stats.Hist) (rest []byte) {
 	n := int(r.golomb(sizeOrder)) + 1
 	gaps, at, counts := uint(r.take(orderBits)), int(r.take(placeBits)), uint(0)
 	h.Index, h.Count = slices.Grow(h.Index, n)[:n], slices.Grow(h.Count, n)[:n]
-	for i := range n {
+	index, count := h.Index, h.Count[:len(h.Index)]
+	// The reader's fields are kept in variables of their own: a round unpacks millions of buckets.
+	held, have := r.held, r.n
+	for i := range index {
 		if i > 0 {
-			at += int(r.golomb(gaps)) + 1
+			if have < 48 {
+				r.held, r.n = held, have
+				r.fill()
+				held, have = r.held, r.n
+			}
+			gap, size := golombOf(held, gaps)
+			if size <= have {
+				held, have = held<<size, have-size
+			} else {
+				r.held, r.n = held, have
+				gap = r.longGolomb(gaps)
+				held, have = r.held, r.n
+			}
+			at += int(gap) + 1
 		}
-		count := r.golomb(counts) + 1
-		h.Index[i], h.Count[i] = bucketAt(at), count
-		counts = orderFor(count)
+		if have < 48 {
+			r.held, r.n = held, have
+			r.fill()
+			held, have = r.held, r.n
+		}
+		n, size := golombOf(held, counts)
+		if size <= have {
+			held, have = held<<size, have-size
+		} else {
+			r.held, r.n = held, have
+			n = r.longGolomb(counts)
+			held, have = r.held, r.n
+		}
+		n++
+		index[i], count[i] = bucketAt(at), n
+		counts = orderFor(n)
 	}
 	return rest
 }

@@ -1,6 +1,7 @@
 package detector
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 	"sort"
@@ -61,28 +62,6 @@ type packedMinute struct {
 	cells []byte
 }
 
-// p95s takes the P95 off the front of what c unpacks.
-func (r *recent[C]) p95s(c *coder) (own, call subP95) {
-	if r.latency != nil {
-		own.code(c)
-		call.code(c)
-	}
-	return own, call
-}
-
-func (p *subP95) code(c *coder) {
-	n := uint64(p.n)
-	c.u(&n)
-	p.n = uint32(n)
-	if n == 0 {
-		return
-	}
-	at := uint64(placeFor(float64(p.p95MS)))
-	c.u(&at)
-	p.p95MS = bucket32(int(at))
-	c.exact(&p.logMS, &p.logSE)
-}
-
 // subP95 is a minute's P95 in the precision that a histogram's buckets have anyway.
 type subP95 struct {
 	n                   uint32
@@ -101,8 +80,41 @@ func subP95Of(h *stats.Hist) subP95 {
 	return out
 }
 
-func (p subP95) minute() MinuteP95 {
-	return MinuteP95{N: uint64(p.n), P95MS: float64(p.p95MS), Sub: p.sub()}
+// pack appends p: its size, and where there is any, the bucket of its P95 and two floats.
+func (p subP95) pack(out []byte) []byte {
+	out = binary.AppendUvarint(out, uint64(p.n))
+	if p.n == 0 {
+		return out
+	}
+	out = binary.AppendUvarint(out, uint64(placeFor(float64(p.p95MS))))
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(out, math.Float32bits(p.logMS)), math.Float32bits(p.logSE))
+}
+
+// skipP95 cuts what subP95.pack has appended off the front of in.
+func skipP95(in []byte) (rest []byte) {
+	n, size := binary.Uvarint(in)
+	if in = in[size:]; n == 0 {
+		return in
+	}
+	_, size = binary.Uvarint(in)
+	return in[size+8:]
+}
+
+// unpack puts what subP95.pack has appended into m, and gives what follows it. A standard error
+// below 0 says that there is none.
+func (m *MinuteP95) unpack(in []byte) (rest []byte) {
+	n, size := binary.Uvarint(in)
+	if in = in[size:]; n == 0 {
+		*m = MinuteP95{}
+		return in
+	}
+	at, size := binary.Uvarint(in)
+	in = in[size:]
+	m.N, m.P95MS, m.Sub = n, float64(bucket32(int(at))), stats.SubP95{N: n}
+	if se := math.Float32frombits(binary.BigEndian.Uint32(in[4:])); se >= 0 {
+		m.Sub.LogMS, m.Sub.LogSE, m.Sub.Known = float64(math.Float32frombits(binary.BigEndian.Uint32(in))), float64(se), true
+	}
+	return in[8:]
 }
 
 func log32(ms float32) float32 { return float32(math.Log(float64(ms))) }
@@ -174,8 +186,7 @@ func (r *recent[C]) add(from, to time.Time, cells []C) {
 		if r.latency != nil {
 			for _, sum := range []*stats.Sum{&r.own, &r.call} {
 				sum.Take(&r.hist)
-				p := subP95Of(&r.hist)
-				p.code(&r.coder)
+				r.coder.out = subP95Of(&r.hist).pack(r.coder.out)
 			}
 		}
 		for k := range cells[first:i] {
@@ -206,7 +217,9 @@ func (r *recent[C]) each(s Slice, from, to time.Time, need parts, f func(*C)) {
 	for i := range of.minutes {
 		if m := &of.minutes[i]; m.at >= first && m.at < end {
 			r.coder.packing, r.coder.need, r.coder.in = false, need, m.cells
-			r.p95s(&r.coder)
+			if r.latency != nil {
+				r.coder.in = skipP95(skipP95(m.cells))
+			}
 			for len(r.coder.in) > 0 {
 				r.fields(&r.cell, &r.coder)
 				f(&r.cell)
@@ -239,8 +252,12 @@ func (r *recent[C]) summaries(out []Minute, s Slice, from, to time.Time) []Minut
 	first, end := from.Unix(), to.Unix()
 	for i := range of.minutes {
 		if m := &of.minutes[i]; m.at >= first && m.at < end {
-			own, call := r.p95s(&coder{in: m.cells})
-			out = append(out, Minute{At: time.Unix(m.at, 0).UTC(), Own: own.minute(), Call: call.minute(), Known: uint64(m.known), Retried: uint64(m.retried)})
+			out = append(out, Minute{At: time.Unix(m.at, 0).UTC(), Known: uint64(m.known), Retried: uint64(m.retried)})
+			if r.latency != nil {
+				last := &out[len(out)-1]
+				rest := last.Own.unpack(m.cells)
+				last.Call.unpack(rest)
+			}
 		}
 	}
 	return out

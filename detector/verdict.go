@@ -79,12 +79,12 @@ type Evidence struct {
 	From   time.Time `json:"from"`
 	To     time.Time `json:"to"`
 	// Since is when the change began, where the minutes before show it.
-	Since      *time.Time         `json:"since,omitempty"`
-	Samples    uint64             `json:"samples"`
-	EffectUnit string             `json:"effect_unit,omitempty"`
-	Effect     *stats.Interval    `json:"effect,omitempty"`
-	Numbers    map[string]float64 `json:"numbers,omitempty"`
-	Groups     []Group            `json:"groups,omitempty"`
+	Since      *time.Time      `json:"since,omitempty"`
+	Samples    uint64          `json:"samples"`
+	EffectUnit string          `json:"effect_unit,omitempty"`
+	Effect     *stats.Interval `json:"effect,omitempty"`
+	Numbers    Numbers         `json:"numbers,omitempty"`
+	Groups     []Group         `json:"groups,omitempty"`
 	// Notes say what limits the finding, such as a derived agent time.
 	Notes    []string `json:"notes,omitempty"`
 	TraceIDs []string `json:"trace_ids,omitempty"`
@@ -128,15 +128,7 @@ func quantile(h *stats.Hist, p float64) float64 {
 	return v
 }
 
-func (v *Verdict) number(name string, x float64) {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return
-	}
-	if v.Evidence.Numbers == nil {
-		v.Evidence.Numbers = map[string]float64{}
-	}
-	v.Evidence.Numbers[name] = x
-}
+func (v *Verdict) number(name string, x float64) { v.Evidence.Numbers.set(name, x) }
 
 func (v *Verdict) note(text string) { v.Evidence.Notes = append(v.Evidence.Notes, text) }
 

@@ -66,6 +66,14 @@ func retryAt(name string) int {
 	return 3
 }
 
+// callTime is [store.OperationCell.Call] of a group that stands there in retryNames.
+func (g *RetryGroup) callTime(at int) store.Measure {
+	if at == 1 || at == 2 {
+		return g.Agent
+	}
+	return g.User
+}
+
 // operationRoom is a window of a slice of operations with all that it is made of, so that the
 // next slice's can be put in its place. A window says nothing after that.
 type operationRoom struct {
@@ -151,7 +159,6 @@ func (c *cells) pass(x *operationRoom, need parts, counts bool) {
 		if need&(userPart|agentPart) != 0 {
 			sums.user[at].Add(o.User.Hist)
 			sums.agent[at].Add(o.Agent.Hist)
-			sums.call.Add(o.Call().Hist)
 		}
 		if need&ttftPart != 0 {
 			sums.ttft.Add(o.TTFT.Hist)
@@ -167,6 +174,7 @@ func (c *cells) pass(x *operationRoom, need parts, counts bool) {
 		for i := range x.groups {
 			sums.user[i].Take(x.groups[i].User.Hist)
 			sums.agent[i].Take(x.groups[i].Agent.Hist)
+			sums.call.Add(x.groups[i].callTime(i).Hist)
 		}
 		sums.call.Take(x.call.Hist)
 	}

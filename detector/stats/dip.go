@@ -1,6 +1,9 @@
 package stats
 
-import "math"
+import (
+	"math"
+	"sync"
+)
 
 // DipResult is the outcome of [Dip].
 type DipResult struct {
@@ -30,7 +33,7 @@ func Dip(p Points) (DipResult, error) {
 		hi[i] = float64(p.cum[i])
 		lo[i] = float64(p.cum[i] - p.w[i])
 	}
-	return dipOf(p.v, lo, hi, n), nil
+	return dipOf(&dipRoom{}, p.v, lo, hi, n), nil
 }
 
 // HistDip computes the dip of a histogram on the given scale. A bucket's mass is
@@ -44,8 +47,9 @@ func HistDip(h *Hist, s Scale) (DipResult, error) {
 	if n == 0 {
 		return DipResult{}, insufficient("dip of an empty histogram")
 	}
-	x := make([]float64, 0, len(h.Index)+1)
-	f := make([]float64, 0, len(h.Index)+1)
+	room := dipRooms.Get().(*dipRoom)
+	defer dipRooms.Put(room)
+	x, f := room.x[:0], room.f[:0]
 	edge := func(at, cum float64) {
 		if k := len(x); k > 0 && x[k-1] >= at {
 			return
@@ -65,15 +69,24 @@ func HistDip(h *Hist, s Scale) (DipResult, error) {
 		cum += float64(h.Count[i])
 		edge(hi, cum)
 	}
-	r := dipOf(x, f, f, n)
+	room.x, room.f = x, f
+	r := dipOf(room, x, f, f, n)
 	if s == Log {
 		r.ModalLo, r.ModalHi = math.Exp(r.ModalLo), math.Exp(r.ModalHi)
 	}
 	return r, nil
 }
 
-func dipOf(x, lo, hi []float64, n uint64) DipResult {
-	gap, a, b := dipSearch(x, lo, hi)
+// dipRoom is what a dip is worked out in. Rounds ask for one of each slice.
+type dipRoom struct {
+	x, f []float64
+	g, l []int
+}
+
+var dipRooms = sync.Pool{New: func() any { return &dipRoom{} }}
+
+func dipOf(room *dipRoom, x, lo, hi []float64, n uint64) DipResult {
+	gap, a, b := dipSearch(room, x, lo, hi)
 	d := gap / (2 * float64(n))
 	return DipResult{D: d, N: n, P: DipPValue(d, n), ModalLo: x[a], ModalHi: x[b]}
 }
@@ -89,10 +102,11 @@ func dipOf(x, lo, hi []float64, n uint64) DipResult {
 // curves, narrows the interval to the next contact point of the other. What is
 // cut off must be convex on the left and concave on the right, which costs the
 // largest distance to G and to L there.
-func dipSearch(x, lo, hi []float64) (gap float64, a, b int) {
+func dipSearch(room *dipRoom, x, lo, hi []float64) (gap float64, a, b int) {
 	a, b = 0, len(x)-1
 	gap = 1 // the floor 1/(2n)
-	g, l := make([]int, 0, len(x)), make([]int, 0, len(x))
+	g, l := room.g, room.l
+	defer func() { room.g, room.l = g, l }()
 	for a < b {
 		g = contacts(g[:0], x, lo, a, b, 1)
 		l = contacts(l[:0], x, hi, a, b, -1)
@@ -164,16 +178,21 @@ func chord(x, y []float64, i, j, at int) float64 {
 // contacts returns the nodes of a..b at which the convex (sign 1) minorant or
 // concave (sign -1) majorant touches y: a monotone chain.
 func contacts(out []int, x, y []float64, a, b int, sign float64) []int {
+	var px, py, qx, qy float64 // the last contact but one, and the last
 	for i := a; i <= b; i++ {
+		ix, iy := x[i], y[i]
 		for len(out) >= 2 {
-			p, q := out[len(out)-2], out[len(out)-1]
-			// q goes unless the slope rises (falls, for sign -1) at q.
-			if sign*((y[q]-y[p])*(x[i]-x[q])-(y[i]-y[q])*(x[q]-x[p])) < 0 {
+			// The last goes unless the slope rises (falls, for sign -1) at it.
+			if sign*((qy-py)*(ix-qx)-(iy-qy)*(qx-px)) < 0 {
 				break
 			}
 			out = out[:len(out)-1]
+			if qx, qy = px, py; len(out) >= 2 {
+				px, py = x[out[len(out)-2]], y[out[len(out)-2]]
+			}
 		}
 		out = append(out, i)
+		px, py, qx, qy = qx, qy, ix, iy
 	}
 	return out
 }

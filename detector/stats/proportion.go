@@ -85,14 +85,16 @@ func TwoProportions(k1, n1, k2, n2 uint64, confidence float64) (ProportionTest, 
 // seen or less (two-sided) and of those with k1 or more (greater).
 func fisher(k1, n1, k2, n2 uint64) (p, greater float64) {
 	k := k1 + k2
-	choose := func(n, r uint64) float64 {
-		a, _ := math.Lgamma(float64(n) + 1)
-		b, _ := math.Lgamma(float64(r) + 1)
-		c, _ := math.Lgamma(float64(n-r) + 1)
-		return a - b - c
+	logFactorial := func(n uint64) float64 {
+		l, _ := math.Lgamma(float64(n) + 1)
+		return l
 	}
+	all1, all2 := logFactorial(n1), logFactorial(n2)
+	all := logFactorial(n1+n2) - logFactorial(k) - logFactorial(n1+n2-k)
 	prob := func(x uint64) float64 {
-		return math.Exp(choose(n1, x) + choose(n2, k-x) - choose(n1+n2, k))
+		choose1 := all1 - logFactorial(x) - logFactorial(n1-x)
+		choose2 := all2 - logFactorial(k-x) - logFactorial(n2-(k-x))
+		return math.Exp(choose1 + choose2 - all)
 	}
 	lo := uint64(0)
 	if k > n2 {

@@ -1,5 +1,7 @@
 package stats
 
+import "slices"
+
 // Sum adds up histograms. It has room for every bucket, so that adding one takes as long as
 // that one is, however much is in it already; [Hist.Merge] takes as long as both. The zero
 // value is empty. It is large (6 KB): keep one and use it again.
@@ -44,12 +46,21 @@ func (s *Sum) Add(h *Hist) {
 // Take puts what was added into h, in place of what h held, and empties s. It allocates only
 // when h has no room.
 func (s *Sum) Take(h *Hist) {
-	h.Index, h.Count = h.Index[:0], h.Count[:0]
-	for at := s.from; at < s.to; at++ {
-		if n := s.count[at]; n > 0 {
-			h.Index, h.Count = append(h.Index, indexAt(at)), append(h.Count, n)
-			s.count[at] = 0
+	filled := 0
+	for _, n := range s.count[s.from:s.to] {
+		if n > 0 {
+			filled++
 		}
 	}
+	index, count := slices.Grow(h.Index[:0], filled)[:filled], slices.Grow(h.Count[:0], filled)[:filled]
+	k := 0
+	for at := s.from; at < s.to; at++ {
+		if n := s.count[at]; n > 0 {
+			index[k], count[k] = indexAt(at), n
+			s.count[at] = 0
+			k++
+		}
+	}
+	h.Index, h.Count = index, count
 	s.from, s.to = 0, 0
 }
