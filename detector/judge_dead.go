@@ -33,9 +33,12 @@ func deadOf(w OperationWindow) dead {
 
 // numbers puts the split of failures into the evidence, as shares of operations.
 func (d dead) numbers(v *Verdict) {
-	for name, k := range map[string]uint64{"first_timeout_share": d.first, "first_at_cap_share": d.firstAtCap, "first_other_failure_share": d.firstOther,
-		"later_failure_share": d.later, "later_timeout_share": d.laterTimeouts, "later_overload_share": d.laterOverloads, "later_at_cap_share": d.laterAtCap} {
-		v.number(name, share(k, d.known))
+	for _, part := range [...]struct {
+		name string
+		k    uint64
+	}{{"first_timeout_share", d.first}, {"first_at_cap_share", d.firstAtCap}, {"first_other_failure_share", d.firstOther}, {"later_failure_share", d.later},
+		{"later_timeout_share", d.laterTimeouts}, {"later_overload_share", d.laterOverloads}, {"later_at_cap_share", d.laterAtCap}} {
+		v.number(part.name, share(part.k, d.known))
 	}
 	v.number("attempts_unknown_share", share(d.unknown, d.unknown+d.known))
 }

@@ -93,7 +93,7 @@ func TestStuckShareOfLongerTasks(t *testing.T) {
 	v = judge(90, 18, 1.4)
 	require.Equal(t, Hold, v.Level, "0.04 to the power of 1/1.4 is 10 %, and three times that is not exceeded")
 	require.InDelta(t, 0.1003, v.Baseline, 0.0001)
-	require.InDelta(t, 1.4, v.Evidence.Numbers["steps_ratio"], 1e-9)
+	require.InDelta(t, 1.4, v.Evidence.Numbers.At("steps_ratio"), 1e-9)
 	require.Contains(t, v.Evidence.Notes[0], "1.4 times as many calls")
 	require.Equal(t, Breach, judge(90, 60, 1.4).Level)
 	require.Less(t, judge(90, 60, 1.4).P, 1e-6)
