@@ -95,3 +95,58 @@ func TestSurgeIsFound(t *testing.T) {
 	_, err = series.Run(context.Background(), detector.DefaultConfig(), points)
 	require.ErrorContains(t, err, "is a timestamp wrong?")
 }
+
+// What is healthy comes in many forms. None of them pages in two days: calls whose times have
+// a heavy tail, of which some are always far slower, in two modes, the same to the
+// millisecond, rounded to whole seconds, or with the rhythm of a day. Each does when it becomes
+// three times as slow.
+func TestHealthyFormsPageNobody(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	const rate, before, after = 0.5, 48 * 3600.0, 1800.0 // calls a second, seconds
+	from := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+	for name, draw := range map[string]func(rng *rand.Rand, at float64) float64{
+		"lognormal, sigma 0.5": func(rng *rand.Rand, _ float64) float64 { return 1.2 * math.Exp(0.5*rng.NormFloat64()) },
+		"lognormal, sigma 1.2": func(rng *rand.Rand, _ float64) float64 { return 1.2 * math.Exp(1.2*rng.NormFloat64()) },
+		"3 % eight times as slow": func(rng *rand.Rand, _ float64) float64 {
+			v := 1.2 * math.Exp(0.4*rng.NormFloat64())
+			if rng.Float64() < 0.03 {
+				v *= 8
+			}
+			return v
+		},
+		"half from a cache": func(rng *rand.Rand, _ float64) float64 {
+			if rng.Float64() < 0.5 {
+				return 0.2 * math.Exp(0.3*rng.NormFloat64())
+			}
+			return 2 * math.Exp(0.3*rng.NormFloat64())
+		},
+		"constant":      func(*rand.Rand, float64) float64 { return 1.5 },
+		"whole seconds": func(rng *rand.Rand, _ float64) float64 { return math.Ceil(1.2 * math.Exp(0.5*rng.NormFloat64())) },
+		"a day's rhythm": func(rng *rand.Rand, at float64) float64 {
+			return 1.2 * math.Exp(0.4*rng.NormFloat64()) * (1 + 0.3*math.Sin(2*math.Pi*at/86400))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(seed, uint64(len(name))))
+			var points []series.Point
+			for at := 0.0; at < before+after; at += rng.ExpFloat64() / rate {
+				v := draw(rng, at)
+				if at >= before {
+					v *= 3
+				}
+				points = append(points, series.Point{At: from.Add(time.Duration(at * 1e9)), Latency: time.Duration(v * 1e9)})
+			}
+			alerts, err := series.Run(context.Background(), detector.DefaultConfig(), points)
+			require.NoError(t, err)
+			change := from.Add(time.Duration(before) * time.Second)
+			found := false
+			for _, a := range alerts {
+				require.True(t, a.At.After(change), "%s at %s: %s", a.Detection, a.At, a.Annotations["description"])
+				found = found || a.State == detector.Firing
+			}
+			require.True(t, found)
+		})
+	}
+}
