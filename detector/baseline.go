@@ -29,6 +29,9 @@ type OperationBaseline struct {
 	// were higher a day before at this time than over the whole day; 1 where that is not known,
 	// or where they were not.
 	Yesterday, YesterdayTTFT float64
+	// Moves is by how much P95 goes up and down by itself within an hour: a standard
+	// deviation of its logarithm, without what few calls make; 0 where that is not known.
+	Moves float64
 	// Far is the share of times above farTimes P95MS that is usual, and no more than that.
 	Far float64
 	// Call is what was normal for calls of models with their ways.
@@ -64,6 +67,7 @@ type CallBaseline struct {
 	LogP95, LogP95SD float64
 	Minutes          int
 	Far              float64
+	Moves            float64
 }
 
 // LevelBaseline is what was normal for one duration, in milliseconds.

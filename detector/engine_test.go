@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -68,7 +69,9 @@ func TestIncidentOnTheRealEngine(t *testing.T) {
 				all = append(all, r)
 			}
 		}
-		require.NoError(t, dettest.Insert(ctx, conn, db, start.Add(time.Duration(to)*time.Minute), all...))
+		for some := range slices.Chunk(all, 10_000) { // a statement has 512 MiB of memory
+			require.NoError(t, dettest.Insert(ctx, conn, db, start.Add(time.Duration(to)*time.Minute), some...))
+		}
 	}
 	insert(0, quiet-12, healthy)
 	for m := quiet - 12; m < quiet; m++ {

@@ -159,6 +159,8 @@ type lateness struct {
 	farSinceMinute int
 	// usualFar is the baseline's share.
 	usualFar float64
+	// moves is how much the baseline's P95 moves by itself.
+	moves float64
 }
 
 func (l *lateness) judge(w *OperationWindow, cfg SurgeConfig) {
@@ -218,11 +220,11 @@ func (l *lateness) exceeding(w *OperationWindow, cfg SurgeConfig) {
 // hides how slow it is. For calls of models it looks at their time with connecting and
 // queueing too, which says something when inference time alone does not.
 func JudgeSurge(w OperationWindow, b OperationBaseline, cfg SurgeConfig, minBlocks int) Verdict {
-	v := surge(w, b, cfg, minBlocks, lateness{hist: w.Own.Hist, of: ownOf, baseMS: b.P95MS, logP95: b.LogP95, logSD: b.LogP95SD, minutes: b.Minutes, usualFar: b.Far}, b.Blocks, timeName(w.Kind))
+	v := surge(w, b, cfg, minBlocks, lateness{hist: w.Own.Hist, of: ownOf, baseMS: b.P95MS, logP95: b.LogP95, logSD: b.LogP95SD, minutes: b.Minutes, usualFar: b.Far, moves: b.Moves}, b.Blocks, timeName(w.Kind))
 	if v.Level == Breach || v.Level == Insufficient || w.Call.N < cfg.MinOperations {
 		return v
 	}
-	call := surge(w, b, cfg, minBlocks, lateness{hist: w.Call.Hist, of: callOf, baseMS: b.Call.P95MS, logP95: b.Call.LogP95, logSD: b.Call.LogP95SD, minutes: b.Call.Minutes, usualFar: b.Call.Far, call: true}, b.Call.Blocks, "the time of calls")
+	call := surge(w, b, cfg, minBlocks, lateness{hist: w.Call.Hist, of: callOf, baseMS: b.Call.P95MS, logP95: b.Call.LogP95, logSD: b.Call.LogP95SD, minutes: b.Call.Minutes, usualFar: b.Call.Far, moves: b.Call.Moves, call: true}, b.Call.Blocks, "the time of calls")
 	if call.Level == Breach || call.Level == Hold && v.Level == Quiet {
 		call.Cause = "calls take longer to reach the model or to be let in: connecting, DNS, TLS, a proxy, a pool or a queue; inference itself is as usual"
 		call.number("inference_p95_ratio", v.Effect.Estimate)
@@ -270,7 +272,9 @@ func surge(w OperationWindow, b OperationBaseline, cfg SurgeConfig, minBlocks in
 	// More tokens explain their part of a smaller shift: longer answers are another kind of work.
 	explained := explainedBy(&w, &b)
 	v.number("explained_by_tokens", explained)
-	shifted := r.est >= cfg.ShiftRatio*explained && r.lo >= (1+cfg.ShiftRatio)/2*explained
+	least := leastShift(cfg.ShiftRatio, l.moves)
+	v.number("least_shift", least)
+	shifted := r.est >= least*explained && r.lo >= (1+least)/2*explained
 	v.began(latencyOnset(w.Minutes, l.of))
 	switch {
 	case p95 < float64(cfg.P95Floor.Milliseconds()):
@@ -286,7 +290,7 @@ func surge(w OperationWindow, b OperationBaseline, cfg SurgeConfig, minBlocks in
 	case shifted && l.alarm:
 		// What the minutes before say counts too: the sum is at most so high by chance.
 		v.P = math.Min(v.P, math.Exp(-l.exceed))
-		v.Threshold = cfg.ShiftRatio * l.baseMS
+		v.Threshold = least * l.baseMS
 		v.Text += fmt.Sprintf("; the shift has lasted %d minutes", l.since)
 		return v.with(Breach, "lasting_shift")
 	case l.minorityPages():

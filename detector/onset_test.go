@@ -1,6 +1,7 @@
 package detector
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -124,4 +125,57 @@ func TestASlowMinorityIsSeen(t *testing.T) {
 	require.Greater(t, farCount{0, 150}.usual(), 0.03, "little is known of 150 calls")
 	require.Equal(t, 1.0, farCount{}.usual())
 	require.Equal(t, Quiet, JudgeSurge(window(0), base, cfg.Surge, cfg.MinBlocks).Level)
+}
+
+// Latency that goes up and down by itself, as that of a backend that others use too, pages less than
+// shifts that last: a shift must exceed what the slice does from one hour to the next.
+func TestAShiftMustExceedTheUsualWaves(t *testing.T) {
+	rng := source(t)
+	room := func(level func(block int) float64, n uint64) float64 {
+		var r moveRoom
+		for i := range 144 {
+			se := 0.0
+			if n < 1e6 {
+				se = tailSEScale * 0.5 / math.Sqrt(float64(n)) * rng.NormFloat64()
+			}
+			r.add(int64(i)*600, 1000*math.Exp(level(i)+se), n)
+		}
+		return r.take(0.5)
+	}
+	steady := func(int) float64 { return 0 }
+	require.Zero(t, room(steady, 1e6))
+	require.Less(t, room(steady, 100), 0.09, "what few calls make of P95 is no wave")
+	require.InDelta(t, 0.15, room(func(int) float64 { return 0.15 * rng.NormFloat64() }, 1e6), 0.06)
+	require.InDelta(t, 0.15, room(func(int) float64 { return 0.15 * rng.NormFloat64() }, 400), 0.08)
+	daily := func(i int) float64 { return 0.3 * math.Sin(2*math.Pi*float64(i)/144) }
+	require.Less(t, room(daily, 1e6), 0.07, "a day's rhythm is none within an hour")
+	require.InDelta(t, math.Exp(0.3), leastShift(1.3, 0.06), 1e-9)
+
+	var few moveRoom
+	for i := range 25 {
+		few.add(int64(i)*600, 1000*math.Exp(rng.NormFloat64()), 1000)
+	}
+	require.Zero(t, few.take(0.5), "19 pairs are too few")
+	require.Equal(t, 1.35, leastShift(1.35, 0.05))
+	require.InDelta(t, 2.117, leastShift(1.35, 0.15), 0.001)
+
+	// A lasting shift to 1.6 times fires where P95 is steady, and not where it does so all the time.
+	cfg := DefaultConfig()
+	base := calm(rng, 2000, 300)
+	c := newCells()
+	s := Slice{Service: "shop", Agent: "planner", Kind: "chat", Target: "m1", Stream: "yes"}
+	var all []store.OperationCell
+	for m := range 30 {
+		ms := around(rng, 60, 3200, 480)
+		all = append(all, store.OperationCell{Slice: s, Minute: t0.Add(time.Duration(m-30) * time.Minute), Retries: "0", N: 60, User: measure(ms...), Inference: measure(ms...)})
+	}
+	c.ops.add(t0.Add(-30*time.Minute), t0, all)
+	w := *c.operationWindow(s, t0.Add(-5*time.Minute), t0, t0.Add(-30*time.Minute))
+	v := JudgeSurge(w, base, cfg.Surge, cfg.MinBlocks)
+	require.Equal(t, Breach, v.Level, v.Text)
+	require.Equal(t, "lasting_shift", v.Reason)
+	base.Moves = 0.15
+	v = JudgeSurge(w, base, cfg.Surge, cfg.MinBlocks)
+	require.Equal(t, Hold, v.Level)
+	require.InDelta(t, 2.117, v.Evidence.Numbers.At("least_shift"), 0.001)
 }

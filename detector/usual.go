@@ -13,6 +13,7 @@ type usualRoom struct {
 	thisTime, ttftThisTime        []float64
 	minutes, callMinutes          placeCounts
 	far, callFar                  farCount
+	moves, callMoves              moveRoom
 	thin                          stats.Sum
 }
 
@@ -22,6 +23,8 @@ func (r *usualRoom) empty() {
 		*xs = (*xs)[:0]
 	}
 	r.far, r.callFar = farCount{}, farCount{}
+	r.moves.empty()
+	r.callMoves.empty()
 }
 
 // levelRoom has the levels of blocks that have one.
@@ -67,6 +70,7 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 		if k.callP95 > 0 {
 			r.calls = append(r.calls, float64(k.callP95))
 			r.callFar.add(k.callFar, k.n)
+			r.callMoves.add(at, float64(k.callP95), k.n)
 		}
 		if k.isThin {
 			withWork++
@@ -76,6 +80,7 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 		}
 		out.Blocks++
 		r.far.add(k.far, k.n)
+		r.moves.add(at, float64(k.p95), k.n)
 		r.p50s, r.p95s, r.tails = append(r.p50s, float64(k.p50)), append(r.p95s, float64(k.p95)), append(r.tails, float64(k.tail))
 		if k.sdOK {
 			r.sds = append(r.sds, float64(k.sd))
@@ -96,6 +101,8 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 	out.Call.Blocks, out.Call.P95MS = len(r.calls), median(r.calls)
 	out.Call.LogP95, mad, out.Call.Minutes = r.callMinutes.take()
 	out.Call.LogP95SD = 1.4826 * mad
+	sigma := out.tailSigma()
+	out.Moves, out.Call.Moves = r.moves.take(sigma), r.callMoves.take(sigma)
 	out.Far, out.Call.Far = r.far.usual(), r.callFar.usual()
 	out.TTFT, out.PerToken = r.ttft.baseline(), r.perToken.baseline()
 	out.Attempts = b.attempts(s)
