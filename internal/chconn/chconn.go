@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -115,7 +114,8 @@ func (t Target) Later() (driver.Conn, error) {
 func Unreachable(err error) bool {
 	var refused *net.OpError
 	var name *net.DNSError
-	return errors.As(err, &refused) || errors.As(err, &name) || errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
+	var slow net.Error // also a request over HTTP that waits too long for its answer, as is the driver's own
+	return errors.As(err, &refused) || errors.As(err, &name) || errors.Is(err, io.EOF) || errors.Is(err, clickhouse.ErrAcquireConnTimeout) || errors.As(err, &slow) && slow.Timeout()
 }
 
 func (t Target) lazy(database string) (driver.Conn, error) {

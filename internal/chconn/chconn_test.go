@@ -2,11 +2,15 @@ package chconn
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"os"
 	"testing"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/stretchr/testify/require"
 )
 
@@ -86,4 +90,8 @@ func TestARefusalIsNotUnreachable(t *testing.T) {
 	require.ErrorContains(t, err, "Authentication failed")
 	require.False(t, Unreachable(err), err)
 	require.False(t, Unreachable(nil))
+	require.True(t, Unreachable(&url.Error{Op: "Post", URL: server.URL, Err: os.ErrDeadlineExceeded}), "a server that accepts and says nothing")
+	require.True(t, Unreachable(context.DeadlineExceeded))
+	require.True(t, Unreachable(fmt.Errorf("ping: %w", clickhouse.ErrAcquireConnTimeout)))
+	require.False(t, Unreachable(context.Canceled))
 }
