@@ -37,27 +37,19 @@ func TestReadyzShowsATableThatWasDropped(t *testing.T) {
 	defer stop()
 	_, err = d.Engine.Evaluate(ctx, clk.Now())
 	require.NoError(t, err)
-	readyz := func() (int, string) {
-		answer, err := http.Get(d.URL + "/readyz")
-		require.NoError(t, err)
-		defer answer.Body.Close()
-		body, err := io.ReadAll(answer.Body)
-		require.NoError(t, err)
-		return answer.StatusCode, string(body)
-	}
-	code, body := readyz()
+	code, body := readyz(t, d)
 	require.Equal(t, http.StatusOK, code, body)
 
 	require.NoError(t, conn.Exec(ctx, "DROP TABLE "+db+".attempts_base SYNC"))
 	clk.Advance(schemaInterval)
-	code, body = readyz()
+	code, body = readyz(t, d)
 	require.Equal(t, http.StatusServiceUnavailable, code)
 	require.Contains(t, body, "schema object missing: database "+db+": attempts_base; run `detectd migrate up`")
 	require.Contains(t, log.String(), "attempts_base")
 
 	require.NoError(t, schema.Up(ctx, conn, schema.Options{Database: db}, nil))
 	clk.Advance(schemaInterval)
-	code, body = readyz()
+	code, body = readyz(t, d)
 	require.Equal(t, http.StatusOK, code, body)
 	require.Contains(t, log.String(), "right again")
 }
@@ -120,20 +112,12 @@ func TestADaemonStartsWhileClickHouseIsDownAndAlerts(t *testing.T) {
 	defer d.Close(ctx)
 	d.Serve()
 	require.Contains(t, log.String(), "waiting for ClickHouse")
-	readyz := func() (int, string) {
-		answer, err := http.Get(d.URL + "/readyz")
-		require.NoError(t, err)
-		defer answer.Body.Close()
-		body, err := io.ReadAll(answer.Body)
-		require.NoError(t, err)
-		return answer.StatusCode, string(body)
-	}
 	round := func() error {
 		clk.Advance(time.Minute)
 		_, err := d.Engine.Evaluate(ctx, clk.Now())
 		return err
 	}
-	code, body := readyz()
+	code, body := readyz(t, d)
 	require.Equal(t, http.StatusServiceUnavailable, code)
 	require.Contains(t, body, "does not answer")
 	page, err := http.Get(d.URL + "/")
@@ -148,7 +132,7 @@ func TestADaemonStartsWhileClickHouseIsDownAndAlerts(t *testing.T) {
 	require.ErrorContains(t, round(), "detectd migrate up", "no table is there yet")
 	require.NoError(t, schema.Up(ctx, conn, schema.Options{Database: db}, nil))
 	require.NoError(t, round())
-	code, body = readyz()
+	code, body = readyz(t, d)
 	require.Equal(t, http.StatusOK, code, body)
 	for range 5 {
 		require.NoError(t, round())
@@ -168,6 +152,16 @@ func (h *heard) Notify(_ context.Context, alerts []detector.Alert) error {
 		}
 	}
 	return nil
+}
+
+func readyz(t *testing.T, d *Daemon) (int, string) {
+	t.Helper()
+	answer, err := http.Get(d.URL + "/readyz")
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	return answer.StatusCode, string(body)
 }
 
 // lines is a writer that hands on what it is given.
