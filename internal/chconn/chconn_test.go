@@ -3,6 +3,7 @@ package chconn
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -94,4 +95,19 @@ func TestARefusalIsNotUnreachable(t *testing.T) {
 	require.True(t, Unreachable(context.DeadlineExceeded))
 	require.True(t, Unreachable(fmt.Errorf("ping: %w", clickhouse.ErrAcquireConnTimeout)))
 	require.False(t, Unreachable(context.Canceled))
+}
+
+// A port that accepts and says nothing, as a server that hangs, is waited for over either protocol.
+func TestASilentServerIsUnreachable(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts
+	require.NoError(t, err)
+	defer silent.Close()
+	for _, scheme := range []string{"clickhouse", "http"} {
+		target, err := Parse(scheme+"://u:topsecret@"+silent.Addr().String(), "driftline")
+		require.NoError(t, err)
+		target.options.DialTimeout = 50 * time.Millisecond
+		_, err = target.Open(context.Background())
+		require.True(t, Unreachable(err), "%s: %v", scheme, err)
+		require.NotContains(t, err.Error(), "topsecret")
+	}
 }

@@ -310,6 +310,14 @@ func (d *Daemon) Close(ctx context.Context) {
 // Run serves and detects until ctx ends. It calls up with the UI's address once that
 // answers.
 func Run(ctx context.Context, o Options, up func(url string)) error {
+	// The signal would end the process until it is taken, and a server that says nothing holds
+	// the start up for seconds.
+	var reloads chan os.Signal
+	if o.Reload != nil {
+		reloads = make(chan os.Signal, 1)
+		signal.Notify(reloads, syscall.SIGHUP)
+		defer signal.Stop(reloads)
+	}
 	d, err := New(ctx, o)
 	if err != nil {
 		return err
@@ -323,17 +331,17 @@ func Run(ctx context.Context, o Options, up func(url string)) error {
 		o.Logger.Error("the first evaluation failed; it is tried again in the next round", "error", err)
 	}
 	if o.Reload != nil {
-		defer d.reloadOn(syscall.SIGHUP, o.Reload)()
+		defer d.reloadOn(reloads, o.Reload)()
 	}
 	d.Engine.Run(ctx)
 	return nil
 }
 
-// reloadOn takes the detections' settings again each time the process gets sig, until
-// stop is called. Settings with mistakes change nothing.
-func (d *Daemon) reloadOn(sig os.Signal, read func() (detector.Config, error)) (stop func()) {
-	signals, done := make(chan os.Signal, 1), make(chan struct{})
-	signal.Notify(signals, sig)
+// reloadOn takes the detections' settings again at each of the signals, also one that came
+// before, until stop is called, after which no signal may come. Settings with mistakes change
+// nothing.
+func (d *Daemon) reloadOn(signals chan os.Signal, read func() (detector.Config, error)) (stop func()) {
+	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for range signals {
