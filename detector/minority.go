@@ -40,6 +40,26 @@ func farOf(h *stats.Hist, p95MS float64, n uint64) farCount {
 
 func (c *farCount) add(far, of uint64) { c.far, c.of = c.far+far, c.of+of }
 
+// farBlock is a block's own count, and the P95 that it was counted against.
+type farBlock struct {
+	p95   float64
+	count farCount
+}
+
+// farOver adds up what blocks counted, for a usual P95. A block whose own P95 is itself far over it
+// has counted against that, and so nearly none: one call in twenty of its is above. Where about
+// that many are always slow, blocks are on either side.
+func farOver(blocks []farBlock, p95MS float64) (sum farCount) {
+	for _, k := range blocks {
+		far := k.count.far
+		if p95MS > 0 && k.p95 >= farTimes*p95MS {
+			far = max(far, k.count.of/20)
+		}
+		sum.add(far, k.count.of)
+	}
+	return sum
+}
+
 // usual is the share that is usual: the upper bound, with confidence 0.95, of what the
 // baseline had, and a margin. Of little traffic little is known, and the bound is high.
 func (c farCount) usual() float64 {

@@ -179,3 +179,13 @@ func TestAShiftMustExceedTheUsualWaves(t *testing.T) {
 	require.Equal(t, Hold, v.Level)
 	require.InDelta(t, 2.117, v.Evidence.Numbers.At("least_shift"), 0.001)
 }
+
+// Where about one call in twenty is always slow, P95 of blocks is now that of the quick ones and now
+// that of the slow ones, which hides from the latter what is usual.
+func TestBlocksWithAHighP95DoNotHideTheUsualMinority(t *testing.T) {
+	blocks := []farBlock{{1600, farCount{28, 600}}, {7600, farCount{0, 600}}, {1580, farCount{26, 600}}, {7500, farCount{0, 600}}, {1590, farCount{29, 600}}}
+	require.Equal(t, farCount{28 + 30 + 26 + 30 + 29, 3000}, farOver(blocks, 1600))
+	require.Equal(t, farCount{28 + 26 + 29, 3000}, farOver(blocks, 7500), "P95 is near that")
+	require.Equal(t, farCount{28 + 26 + 29, 3000}, farOver(blocks, 0))
+	require.Equal(t, farCount{}, farOver(nil, 1600))
+}

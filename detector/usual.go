@@ -12,7 +12,8 @@ type usualRoom struct {
 	ttft, perToken                levelRoom
 	thisTime, ttftThisTime        []float64
 	minutes, callMinutes          placeCounts
-	far, callFar                  farCount
+	far                           farCount
+	fars, callFars                []farBlock
 	moves, callMoves              moveRoom
 	thin                          stats.Sum
 }
@@ -22,7 +23,7 @@ func (r *usualRoom) empty() {
 		&r.thisTime, &r.ttftThisTime} {
 		*xs = (*xs)[:0]
 	}
-	r.far, r.callFar = farCount{}, farCount{}
+	r.far, r.fars, r.callFars = farCount{}, r.fars[:0], r.callFars[:0]
 	r.moves.empty()
 	r.callMoves.empty()
 }
@@ -69,7 +70,7 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 		r.callMinutes.add(k.callMinutes)
 		if k.callP95 > 0 {
 			r.calls = append(r.calls, float64(k.callP95))
-			r.callFar.add(k.callFar, k.n)
+			r.callFars = append(r.callFars, farBlock{float64(k.callP95), farCount{k.callFar, k.n}})
 			r.callMoves.add(at, float64(k.callP95), k.n)
 		}
 		if k.isThin {
@@ -79,7 +80,7 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 			return
 		}
 		out.Blocks++
-		r.far.add(k.far, k.n)
+		r.fars = append(r.fars, farBlock{float64(k.p95), farCount{k.far, k.n}})
 		r.moves.add(at, float64(k.p95), k.n)
 		r.p50s, r.p95s, r.tails = append(r.p50s, float64(k.p50)), append(r.p95s, float64(k.p95)), append(r.tails, float64(k.tail))
 		if k.sdOK {
@@ -91,6 +92,7 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 		}
 	})
 	out.P50MS, out.P95MS, out.SpreadMS, out.TailMS = median(r.p50s), median(r.p95s), median(r.sds), median(r.tails)
+	r.far = farOver(r.fars, out.P95MS)
 	if out.Blocks < b.cfg.MinBlocks && withWork+out.Blocks >= b.cfg.MinBlocks {
 		b.together(s, incidents, &out, withWork)
 	}
@@ -103,7 +105,7 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 	out.Call.LogP95SD = 1.4826 * mad
 	sigma := out.tailSigma()
 	out.Moves, out.Call.Moves = r.moves.take(sigma), r.callMoves.take(sigma)
-	out.Far, out.Call.Far = r.far.usual(), r.callFar.usual()
+	out.Far, out.Call.Far = r.far.usual(), farOver(r.callFars, out.Call.P95MS).usual()
 	out.TTFT, out.PerToken = r.ttft.baseline(), r.perToken.baseline()
 	out.Attempts = b.attempts(s)
 	out.Yesterday, out.YesterdayTTFT = b.yesterday(r.thisTime, out.P95MS), b.yesterday(r.ttftThisTime, out.TTFT.P95MS)
