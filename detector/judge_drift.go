@@ -196,9 +196,9 @@ func hiddenByRetries(v *Verdict, w RequestWindow) {
 		}
 	}
 	v.Evidence.Groups = groupsOf(total)
-	for name, key := range map[string]string{"0": "hidden_mean_ms_retries_0", "1": "hidden_mean_ms_retries_1", "2+": "hidden_mean_ms_retries_2"} {
-		if g := total[name]; g != nil && g.N > 0 {
-			v.number(key, float64(g.FailedNS+g.BackoffNS)/float64(g.N)/1e6)
+	for _, part := range [...]struct{ retries, number string }{{"0", "hidden_mean_ms_retries_0"}, {"1", "hidden_mean_ms_retries_1"}, {"2+", "hidden_mean_ms_retries_2"}} {
+		if g := total[part.retries]; g != nil && g.N > 0 {
+			v.number(part.number, float64(g.FailedNS+g.BackoffNS)/float64(g.N)/1e6)
 		}
 	}
 }
