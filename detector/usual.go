@@ -12,7 +12,6 @@ type usualRoom struct {
 	ttft, perToken                levelRoom
 	thisTime, ttftThisTime        []float64
 	minutes, callMinutes          placeCounts
-	far                           farCount
 	fars, callFars                []farBlock
 	moves, callMoves              moveRoom
 	thin                          stats.Sum
@@ -23,7 +22,7 @@ func (r *usualRoom) empty() {
 		&r.thisTime, &r.ttftThisTime} {
 		*xs = (*xs)[:0]
 	}
-	r.far, r.fars, r.callFars = farCount{}, r.fars[:0], r.callFars[:0]
+	r.fars, r.callFars = r.fars[:0], r.callFars[:0]
 	r.moves.empty()
 	r.callMoves.empty()
 }
@@ -92,7 +91,7 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 		}
 	})
 	out.P50MS, out.P95MS, out.SpreadMS, out.TailMS = median(r.p50s), median(r.p95s), median(r.sds), median(r.tails)
-	r.far = farOver(r.fars, out.P95MS)
+	out.Far = farOver(r.fars, out.P95MS).usual()
 	if out.Blocks < b.cfg.MinBlocks && withWork+out.Blocks >= b.cfg.MinBlocks {
 		b.together(s, incidents, &out, withWork)
 	}
@@ -105,7 +104,7 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 	out.Call.LogP95SD = 1.4826 * mad
 	sigma := out.tailSigma()
 	out.Moves, out.Call.Moves = r.moves.take(sigma), r.callMoves.take(sigma)
-	out.Far, out.Call.Far = r.far.usual(), farOver(r.callFars, out.Call.P95MS).usual()
+	out.Call.Far = farOver(r.callFars, out.Call.P95MS).usual()
 	out.TTFT, out.PerToken = r.ttft.baseline(), r.perToken.baseline()
 	out.Attempts = b.attempts(s)
 	out.Yesterday, out.YesterdayTTFT = b.yesterday(r.thisTime, out.P95MS), b.yesterday(r.ttftThisTime, out.TTFT.P95MS)
@@ -139,7 +138,7 @@ func (b *Baselines) together(s Slice, incidents []Interval, out *OperationBaseli
 	}
 	out.P50MS, out.P95MS = quantile(&thin, 0.5), quantile(&thin, 0.95)
 	out.TailMS = tailMS(out.P50MS, out.P95MS)
-	b.room.far = farOf(&thin, out.P95MS, thin.N())
+	out.Far = farOf(&thin, out.P95MS, thin.N()).usual()
 	if sd, err := thin.RobustSD(stats.Linear); err == nil {
 		out.SpreadMS = sd
 	}

@@ -134,26 +134,25 @@ func connect(ctx context.Context, o Options) (*schemaWatch, error) {
 	return w, err
 }
 
-// checkSchema looks without choosing the database, since a server refuses to talk about
-// one that is not there before anybody could say that it was never migrated. A database of
-// an earlier version is one that is about to be upgraded, so it waits for that; one that
-// was never migrated is an error, since the address may be wrong.
+// checkSchema waits for the upgrade of a database of an earlier version, since that is one that
+// is about to be upgraded; one that was never migrated is an error, since the address may be
+// wrong.
 func checkSchema(ctx context.Context, o Options) error {
+	st, err := readSchema(ctx, o.Target, o.Schema)
+	if err != nil {
+		return err
+	}
+	if !errors.Is(st.Problem, schema.ErrNotMigrated) || st.Current == 0 {
+		return st.Problem
+	}
+	o.Logger.Warn("waiting for the migration to this binary's schema; nothing is detected until then",
+		"schema_version", st.Current, "want", st.Known, "error", st.Problem)
 	conn, err := o.Target.Open(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	st, err := schema.ReadStatus(ctx, conn, o.Schema)
-	if err != nil {
-		return err
-	}
-	if errors.Is(st.Problem, schema.ErrNotMigrated) && st.Current > 0 {
-		o.Logger.Warn("waiting for the migration to this binary's schema; nothing is detected until then",
-			"schema_version", st.Current, "want", st.Known, "error", st.Problem)
-		return schema.Wait(ctx, conn, o.Schema, o.Clock)
-	}
-	return st.Problem
+	return schema.Wait(ctx, conn, o.Schema, o.Clock)
 }
 
 func listen(addr string) (net.Listener, error) {

@@ -55,7 +55,10 @@ func (w *schemaWatch) admit(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, schemaTimeout)
 	defer cancel()
-	err := readSchema(ctx, w.target, w.o)
+	st, err := readSchema(ctx, w.target, w.o)
+	if err == nil {
+		err = st.Problem
+	}
 	w.mu.Lock()
 	w.unseen = err
 	w.mu.Unlock()
@@ -65,20 +68,15 @@ func (w *schemaWatch) admit(ctx context.Context) error {
 	return err
 }
 
-// readSchema is nil if the database has the schema of this binary. It asks without choosing
-// the database, since a server refuses to talk about one that is not there before anybody
-// could say that it was never migrated.
-func readSchema(ctx context.Context, t chconn.Target, o schema.Options) error {
+// readSchema asks without choosing the database, since a server refuses to talk about one that
+// is not there before anybody could say that it was never migrated.
+func readSchema(ctx context.Context, t chconn.Target, o schema.Options) (schema.Status, error) {
 	conn, err := t.Open(ctx)
 	if err != nil {
-		return err
+		return schema.Status{}, err
 	}
 	defer conn.Close()
-	st, err := schema.ReadStatus(ctx, conn, o)
-	if err != nil {
-		return err
-	}
-	return st.Problem
+	return schema.ReadStatus(ctx, conn, o)
 }
 
 // look checks the schema now. A database that does not answer says nothing about the
