@@ -274,7 +274,7 @@ func surge(w OperationWindow, b OperationBaseline, cfg SurgeConfig, minBlocks in
 	v.number("explained_by_tokens", explained)
 	least := leastShift(cfg.ShiftRatio, l.moves)
 	v.number("least_shift", least)
-	shifted := r.est >= least*explained && r.lo >= (1+least)/2*explained
+	shifted := func(least float64) bool { return r.est >= least*explained && r.lo >= (1+least)/2*explained }
 	v.began(latencyOnset(w.Minutes, l.of))
 	switch {
 	case p95 < float64(cfg.P95Floor.Milliseconds()):
@@ -285,9 +285,10 @@ func surge(w OperationWindow, b OperationBaseline, cfg SurgeConfig, minBlocks in
 		}
 		v.Strength = r.lo / cfg.Ratio
 		return v.with(Breach, "surge")
-	case shifted && clipped.Lo > cfg.ClippedShare:
+	case shifted(cfg.ShiftRatio) && clipped.Lo > cfg.ClippedShare:
+		// Not held to the waves of the slice: a cap above P95 lets it rise no further.
 		return v.with(Breach, "clipped")
-	case shifted && l.alarm:
+	case shifted(least) && l.alarm:
 		// What the minutes before say counts too: the sum is at most so high by chance.
 		v.P = math.Min(v.P, math.Exp(-l.exceed))
 		v.Threshold = least * l.baseMS

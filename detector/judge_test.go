@@ -241,6 +241,14 @@ func TestClippedWorkHidesP95(t *testing.T) {
 	v := JudgeSurge(w, base, DefaultConfig().Surge, 3)
 	require.Equal(t, Breach, v.Level, v.Text)
 	require.Equal(t, "clipped", v.Reason)
+
+	// A cap at 1.5 times the usual P95 lets it rise no further, however much it moves by itself.
+	base.Moves = 0.15
+	w = inference(t0, append(around(rng, 800, 12000, 2000), fixed(200, 1.5*base.P95MS)...))
+	w.AtCap = 200
+	v = JudgeSurge(w, base, DefaultConfig().Surge, 3)
+	require.Equal(t, Breach, v.Level, v.Text)
+	require.Equal(t, "clipped", v.Reason)
 }
 
 func TestLastingShiftByCUSUM(t *testing.T) {
