@@ -168,6 +168,7 @@ func TestSpanOfKeepsFactsAndNoContent(t *testing.T) {
 	event := span.Events().AppendEmpty()
 	event.SetName("First Token Stream Event")
 	event.SetTimestamp(6)
+	span.SetDroppedEventsCount(3)
 	event.Attributes().PutStr("content", "secret completion")
 
 	resource := ResourceOf(rs.Resource())
@@ -182,7 +183,7 @@ func TestSpanOfKeepsFactsAndNoContent(t *testing.T) {
 			{Key: "keep.text", Value: genai.StringValue("yes")},
 			{Key: "keep.list", Value: genai.StringsValue("7")},
 		},
-		Events: []genai.Event{{Name: "First Token Stream Event", Time: 6}},
+		Events: []genai.Event{{Name: "First Token Stream Event", Time: 6}}, EventsDropped: true,
 	}, got)
 }
 

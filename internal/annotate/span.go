@@ -92,6 +92,8 @@ func (a *Arena) Span(span ptrace.Span, resource *genai.Resource, scope string, w
 		End:        int64(span.EndTimestamp()),
 		Resource:   resource,
 		Attrs:      a.attrsOf(span.Attributes(), wanted),
+
+		EventsDropped: span.DroppedEventsCount() > 0,
 	}
 	if links := span.Links(); links.Len() > 0 {
 		out.LinkedTraces = linkedTraces(links, traceID)

@@ -20,6 +20,7 @@ const (
 	hasEvents
 	hasResource
 	rawIDs // the ids are text that is not the hexadecimal of eight bytes
+	eventsDropped
 )
 
 // keyNames numbers attribute keys. They are what genai.Wanted lets through, so their
@@ -102,6 +103,7 @@ func (b *Buffer[P]) packSpan(p *packer, s *genai.Span, base int64) {
 	set(hasLinks, len(s.LinkedTraces) > 0)
 	set(hasEvents, len(s.Events) > 0)
 	set(hasResource, s.Resource != nil)
+	set(eventsDropped, s.EventsDropped)
 	set(rawIDs, !isID(s.SpanID) || s.ParentID != "" && !isID(s.ParentID))
 	p.out = append(p.out, flags, byte(s.Kind), byte(s.Status))
 	p.id(s.SpanID, flags)

@@ -99,7 +99,7 @@ func (w *scratch[P]) knows(v *genai.Span, index bool) bool {
 // sameSpan says whether two spans of one trace are copies.
 func sameSpan(x, y *genai.Span) bool {
 	return x.SpanID == y.SpanID && x.ParentID == y.ParentID && x.Start == y.Start && x.End == y.End &&
-		x.Name == y.Name && x.Kind == y.Kind && x.Status == y.Status && x.Scope == y.Scope && x.TraceState == y.TraceState &&
+		x.Name == y.Name && x.Kind == y.Kind && x.Status == y.Status && x.Scope == y.Scope && x.TraceState == y.TraceState && x.EventsDropped == y.EventsDropped &&
 		sameResource(x.Resource, y.Resource) && slices.Equal(x.LinkedTraces, y.LinkedTraces) && sameAttrs(x.Attrs, y.Attrs) &&
 		slices.EqualFunc(x.Events, y.Events, func(a, b genai.Event) bool {
 			return a.Time == b.Time && a.Name == b.Name && sameAttrs(a.Attrs, b.Attrs)

@@ -58,7 +58,7 @@ func (b *Buffer[P]) unpack(out []genai.Span, packed []byte, traceID string) []ge
 
 func (b *Buffer[P]) unpackSpan(u *unpacker, refs *references, traceID string, base int64) genai.Span {
 	flags := u.byte()
-	s := genai.Span{TraceID: traceID, Kind: genai.SpanKind(u.byte()), Status: genai.Status(u.byte())}
+	s := genai.Span{TraceID: traceID, Kind: genai.SpanKind(u.byte()), Status: genai.Status(u.byte()), EventsDropped: flags&eventsDropped != 0}
 	s.SpanID = u.id(flags)
 	if flags&hasParent != 0 {
 		s.ParentID = u.id(flags)

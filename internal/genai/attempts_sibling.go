@@ -121,14 +121,17 @@ func (a *analysis) follows(t, i int32, list []int32, at int, key chainKey, in in
 }
 
 // startsAnew says whether n's own number makes it the first try of another call: numbers
-// of one call rise, whether they count tries or say which try this is.
+// of one call rise, whether they count tries or say which try this is, from 0 or from 1.
 func (n *node) startsAnew(p *node) bool {
 	v, ok := n.f.num(slotAttempt)
-	if !ok || v < 1 {
+	if !ok {
 		return false
 	}
 	before, known := p.f.num(slotAttempt)
-	return v == 1 || known && before >= v
+	if known {
+		return before >= v
+	}
+	return v == 1
 }
 
 // linkSiblings chains operations under one parent span, seen or not.

@@ -142,7 +142,7 @@ func (f *facts) read(set *Dialects, attrs []Attr, extra map[string]*known) {
 			}
 		}
 		f.seen |= k.seen
-		if a.Value.Type == ValueEmpty || k.number && a.Value.isText() && !readable(&a.Value, k.unit) {
+		if a.Value.Type == ValueEmpty || k.number && !readable(&a.Value, k.unit) {
 			continue // what was redacted or not given must not hide what another key says
 		}
 		switch have := f.at[k.slot]; {
@@ -253,15 +253,19 @@ func (f *facts) dur(s slot) (int64, bool) {
 	return int64(x + 0.5), true
 }
 
-// readable says whether text states a number.
+// readable says whether v states a number of the unit. A count below zero says "none" or
+// "not known" in some clients' words; durations may lie below zero.
 func readable(v *Value, unit int64) bool {
 	if unit == unitGRPC {
 		text, _ := v.AsString()
 		_, ok := grpcTimeout(text)
 		return ok
 	}
-	_, ok := v.AsFloat()
-	return ok
+	if v.Type == ValueInt {
+		return unit != unitNone || v.Int >= 0
+	}
+	x, ok := v.AsFloat()
+	return ok && (unit != unitNone || x >= 0)
 }
 
 // grpcTimeout reads gRPC's timeout: 1 to 8 digits and a letter for the unit, in which

@@ -67,6 +67,9 @@ type Span struct {
 	Resource     *Resource
 	Attrs        []Attr
 	Events       []Event
+	// EventsDropped says that the span had more events than its SDK keeps (128 unless told
+	// otherwise). Most SDKs drop the oldest.
+	EventsDropped bool
 }
 
 // OldestInstant is the start of 2000 in Unix nanoseconds. An earlier start is a unit

@@ -172,7 +172,9 @@ func compareVersions(x, y *Span) int {
 		cmp.Compare(x.Kind, y.Kind),
 		strings.Compare(x.Scope, y.Scope),
 		strings.Compare(x.TraceState, y.TraceState),
+		slices.Compare(x.LinkedTraces, y.LinkedTraces),
 		compareAttrs(x.Attrs, y.Attrs),
+		compareFlags(x.EventsDropped, y.EventsDropped),
 		slices.CompareFunc(x.Events, y.Events, func(e, g Event) int {
 			return cmp.Or(cmp.Compare(e.Time, g.Time), strings.Compare(e.Name, g.Name), compareAttrs(e.Attrs, g.Attrs))
 		}),
@@ -183,12 +185,22 @@ func compareVersions(x, y *Span) int {
 	)
 }
 
+func compareFlags(x, y bool) int {
+	switch {
+	case x == y:
+		return 0
+	case y:
+		return -1
+	}
+	return 1
+}
+
 func compareAttrs(x, y []Attr) int {
 	return slices.CompareFunc(x, y, func(a, b Attr) int {
 		return cmp.Or(
 			strings.Compare(a.Key, b.Key), cmp.Compare(a.Value.Type, b.Value.Type),
 			strings.Compare(a.Value.Str, b.Value.Str), cmp.Compare(a.Value.Int, b.Value.Int),
-			cmp.Compare(a.Value.Double, b.Value.Double), slices.Compare(a.Value.List, b.Value.List),
+			cmp.Compare(a.Value.Double, b.Value.Double), compareFlags(a.Value.Bool, b.Value.Bool), slices.Compare(a.Value.List, b.Value.List),
 		)
 	})
 }

@@ -90,7 +90,14 @@ func (a *analysis) readTokenTimes(o *op) {
 		tt.visible = a.num(ev.visible - tt.from)
 	}
 	if at < 0 && ev.visible < 0 {
-		if tt.stream != rows.StreamNo {
+		switch {
+		case ev.lost:
+			tt.state = rows.TTFTSuspect
+			tt.conflict = tt.stream == rows.StreamNo
+			if !tt.conflict {
+				tt.stream = rows.StreamYes
+			}
+		case tt.stream != rows.StreamNo:
 			tt.state = rows.TTFTMissing
 		}
 		return
@@ -225,35 +232,68 @@ func (a *analysis) placeFirst(o *op, n *node, d int64) int64 {
 	return byCall
 }
 
-type firstMarks struct{ first, visible, role int64 }
+// firstMarks are instants, -1 for none. lost says that chunks were seen of which the first
+// may have been dropped.
+type firstMarks struct {
+	first, visible, role int64
+	lost                 bool
+}
 
 // firstEvents finds the first token of any kind, the first one a user can see, and the
-// first frame that carries none, within [from, to]; -1 for none.
+// first frame that carries none, within [from, to].
 func firstEvents(sources []*node, from, to int64) firstMarks {
-	m := firstMarks{-1, -1, -1}
-	earlier := func(have *int64, t int64) {
-		if *have < 0 || t < *have {
-			*have = t
-		}
-	}
+	m := firstMarks{first: -1, visible: -1, role: -1}
 	for _, n := range sources {
-		for i := range n.Events {
-			e := &n.Events[i]
-			if e.Time < from || e.Time > to {
-				continue
-			}
-			switch n.set.chunkKind(e) {
-			case chunkRole:
-				earlier(&m.role, e.Time)
-			case chunkAny, chunkHidden:
-				earlier(&m.first, e.Time)
-			case chunkVisible:
-				earlier(&m.first, e.Time)
-				earlier(&m.visible, e.Time)
-			}
+		s := n.firstEvents(from, to)
+		if s.first >= 0 && n.EventsDropped && n.lostBefore(s.first) {
+			m.lost = true
+			continue
+		}
+		earlier(&m.first, s.first)
+		earlier(&m.visible, s.visible)
+		earlier(&m.role, s.role)
+	}
+	return m
+}
+
+// earlier sets have to t if that is known and comes first.
+func earlier(have *int64, t int64) {
+	if t >= 0 && (*have < 0 || t < *have) {
+		*have = t
+	}
+}
+
+func (n *node) firstEvents(from, to int64) firstMarks {
+	m := firstMarks{first: -1, visible: -1, role: -1}
+	for i := range n.Events {
+		e := &n.Events[i]
+		if e.Time < from || e.Time > to {
+			continue
+		}
+		switch n.set.chunkKind(e) {
+		case chunkRole:
+			earlier(&m.role, e.Time)
+		case chunkAny, chunkHidden:
+			earlier(&m.first, e.Time)
+		case chunkVisible:
+			earlier(&m.first, e.Time)
+			earlier(&m.visible, e.Time)
 		}
 	}
 	return m
+}
+
+// lostBefore says whether events of the span may be missing before the chunk at t: SDKs
+// that keep a number of events drop the oldest, so all are there from the oldest one
+// kept. An event that is by its name the first token's needs no others.
+func (n *node) lostBefore(t int64) bool {
+	for i := range n.Events {
+		e := &n.Events[i]
+		if e.Time < t || e.Time == t && strings.Contains(strings.ToLower(e.Name), "first") {
+			return false
+		}
+	}
+	return true
 }
 
 type chunk uint8

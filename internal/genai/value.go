@@ -38,8 +38,6 @@ func DoubleValue(f float64) Value    { return Value{Type: ValueDouble, Double: f
 func BoolValue(b bool) Value         { return Value{Type: ValueBool, Bool: b} }
 func StringsValue(l ...string) Value { return Value{Type: ValueStrings, List: l} }
 
-func (v *Value) isText() bool { return v.Type == ValueString || v.Type == ValueStrings }
-
 // AsString reads v as text; a list gives its first element, and a number its
 // shortest form. ok is false for an empty value.
 func (v Value) AsString() (s string, ok bool) {
