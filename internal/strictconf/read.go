@@ -2,6 +2,9 @@ package strictconf
 
 import (
 	"errors"
+	"fmt"
+	"math"
+	"reflect"
 	"regexp"
 	"strings"
 
@@ -15,7 +18,7 @@ import (
 // its default is no fault of the file. Without such keys and values nothing is judged: the
 // collector does so itself afterwards.
 func Read(conf *confmap.Conf, cfg any) error {
-	err := conf.Unmarshal(cfg)
+	err := errors.Join(conf.Unmarshal(cfg), fractions(conf, cfg))
 	if err == nil {
 		return nil
 	}
@@ -26,6 +29,24 @@ func Read(conf *confmap.Conf, cfg any) error {
 			if !names(line, unread) {
 				problems = append(problems, errors.New(line))
 			}
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// fractions names the keys of whole numbers for which conf gives a fraction, which decoding
+// would cut off without a word.
+func fractions(conf *confmap.Conf, cfg any) error {
+	var problems []error
+	t := reflect.TypeOf(cfg).Elem()
+	for i := range t.NumField() {
+		key, _, _ := strings.Cut(t.Field(i).Tag.Get("mapstructure"), ",")
+		k := t.Field(i).Type.Kind()
+		if key == "" || k < reflect.Int || k > reflect.Uint64 {
+			continue
+		}
+		if f, ok := conf.Get(key).(float64); ok && f != math.Trunc(f) {
+			problems = append(problems, fmt.Errorf("'%s' must be a whole number, is %v", key, f))
 		}
 	}
 	return errors.Join(problems...)

@@ -55,6 +55,8 @@ func TestRead(t *testing.T) {
 		{"an unread value is not judged", map[string]any{"wait": "9s", "limit": "soon", "size": 0}, []string{"'limit'", "size: 0"}, []string{"shorter"}},
 		{"an unread part is not judged", map[string]any{"part": 3, "size": 0, "wait": "9s"}, []string{"'part'", "size: 0", "shorter"}, []string{"count is not"}},
 		{"a part's value beside an unknown key", map[string]any{"part": map[string]any{"count": -1, "x": 1}, "size": "many"}, []string{"invalid keys: x", "'size'", "count is not above 0"}, []string{"size: "}},
+		{name: "a whole number with a point", in: map[string]any{"size": 2.0}},
+		{"a fraction is not cut off", map[string]any{"size": 0.5, "wait": "9s"}, []string{"'size' must be a whole number, is 0.5", "shorter"}, []string{"size: "}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := &settings{Wait: time.Second, Limit: 2 * time.Second, Size: 1, Part: part{Count: 1}}

@@ -139,8 +139,8 @@ func (c *Config) Validate() error {
 		{"attempt_wait", c.AttemptWait},
 		{"remember", c.Remember},
 	} {
-		if d.value < tick {
-			report("'%s' must be at least %s, is %s", d.key, tick, d.value)
+		if d.value < tick || d.value > maxTimeout {
+			report("'%s' must be between %s and %s, is %s", d.key, tick, maxTimeout, d.value)
 		}
 	}
 	for _, n := range []struct {

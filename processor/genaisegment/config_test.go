@@ -65,8 +65,8 @@ func TestEveryProblemIsReportedWithItsKey(t *testing.T) {
 	require.NoError(t, err)
 	err = confmap.Validate(load(t, all, "bad"))
 	for _, want := range []string{
-		"'checkpoint_interval' must be at least 500ms, is 0s",
-		"'linger' must be at least 500ms, is -1s",
+		"'checkpoint_interval' must be between 500ms and 168h0m0s, is 0s",
+		"'linger' must be between 500ms and 168h0m0s, is -1s",
 		"'max_traces' must be between 1 and",
 		"'max_memory_mib' must be between 1 and",
 		"'max_label_values' must be between 1 and",
@@ -94,6 +94,21 @@ func TestEveryProblemIsReportedWithItsKey(t *testing.T) {
 		"dialects[1].colour: unknown key; known are dialect, title",
 	} {
 		require.ErrorContains(t, err, want)
+	}
+}
+
+// Times so long that they pass the end of the clock would be over at once.
+func TestTimesAreBounded(t *testing.T) {
+	for _, set := range []func(*Config, time.Duration){
+		func(c *Config, d time.Duration) { c.TraceTimeout = d },
+		func(c *Config, d time.Duration) { c.Remember = d },
+		func(c *Config, d time.Duration) { c.Linger = d },
+	} {
+		cfg := createDefaultConfig().(*Config)
+		set(cfg, 7*24*time.Hour)
+		require.NoError(t, confmap.Validate(cfg))
+		set(cfg, 2_500_000*time.Hour)
+		require.ErrorContains(t, confmap.Validate(cfg), "must be between 500ms and 168h0m0s, is 2500000h0m0s")
 	}
 }
 
