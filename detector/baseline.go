@@ -32,8 +32,8 @@ type OperationBaseline struct {
 	// Moves is by how much P95 goes up and down by itself within an hour: a standard
 	// deviation of its logarithm, without what few calls make; 0 where that is not known.
 	Moves float64
-	// Far is the share of times above farTimes P95MS that is usual, and no more than that.
-	Far float64
+	// Far is the usual share of times far above P95MS.
+	Far FarBaseline
 	// Call is what was normal for calls of models with their ways.
 	Call CallBaseline
 	// TTFT and PerToken are medians over the blocks that have enough values.
@@ -66,7 +66,7 @@ type CallBaseline struct {
 	P95MS            float64
 	LogP95, LogP95SD float64
 	Minutes          int
-	Far              float64
+	Far              FarBaseline
 	Moves            float64
 }
 

@@ -97,6 +97,9 @@ func JudgeSpread(w OperationWindow, b OperationBaseline, cfg SpreadConfig, minBl
 		if passed(w.Minutes, ownOf, w.To, cfg.ClearP95*b.P95MS) {
 			return v.with(Hold, "passed")
 		}
+		if best != bulk && b.Far.usualIn(w.Own.Hist, b.P95MS) {
+			return v.with(Hold, "usual_minority")
+		}
 		v.Strength = best.lo / cfg.Ratio
 		return v.with(Breach, reason)
 	case best.est < cfg.ClearRatio && level.est < cfg.ClearP95:
@@ -157,10 +160,13 @@ type lateness struct {
 	farSum         float64
 	farAlarm       bool
 	farSinceMinute int
-	// usualFar is the baseline's share.
-	usualFar float64
+	usual          FarBaseline
 	// moves is how much the baseline's P95 moves by itself.
 	moves float64
+	// middle is the median of the slice's own times beside its baseline.
+	middle ratioTo
+	// farAbove is the time above which calls count as far slower, in milliseconds.
+	farAbove float64
 }
 
 func (l *lateness) judge(w *OperationWindow, cfg SurgeConfig) {
@@ -216,15 +222,17 @@ func (l *lateness) exceeding(w *OperationWindow, cfg SurgeConfig) {
 // JudgeSurge judges p95_surge: P95 of the slice's own time is Ratio times its baseline,
 // whatever the error rate, or a CUSUM over the minutes' log P95, or one over the share of
 // calls above the baseline's P95, finds a smaller shift that lasts, or a minority of calls
-// has become far slower than any used to be, or P95 has risen while work is being cut at a cap, which
+// has become far slower than any used to be, or the median is Ratio times its baseline where P95
+// lies between two modes, or P95 has risen while work is being cut at a cap, which
 // hides how slow it is. For calls of models it looks at their time with connecting and
 // queueing too, which says something when inference time alone does not.
 func JudgeSurge(w OperationWindow, b OperationBaseline, cfg SurgeConfig, minBlocks int) Verdict {
-	v := surge(w, b, cfg, minBlocks, lateness{hist: w.Own.Hist, of: ownOf, baseMS: b.P95MS, logP95: b.LogP95, logSD: b.LogP95SD, minutes: b.Minutes, usualFar: b.Far, moves: b.Moves}, b.Blocks, timeName(w.Kind))
+	middle := levelRatio(w.Own.Hist, 0.5, b.P50MS)
+	v := surge(w, b, cfg, minBlocks, lateness{hist: w.Own.Hist, of: ownOf, baseMS: b.P95MS, logP95: b.LogP95, logSD: b.LogP95SD, minutes: b.Minutes, usual: b.Far, moves: b.Moves, middle: middle}, b.Blocks, timeName(w.Kind))
 	if v.Level == Breach || v.Level == Insufficient || w.Call.N < cfg.MinOperations {
 		return v
 	}
-	call := surge(w, b, cfg, minBlocks, lateness{hist: w.Call.Hist, of: callOf, baseMS: b.Call.P95MS, logP95: b.Call.LogP95, logSD: b.Call.LogP95SD, minutes: b.Call.Minutes, usualFar: b.Call.Far, moves: b.Call.Moves, call: true}, b.Call.Blocks, "the time of calls")
+	call := surge(w, b, cfg, minBlocks, lateness{hist: w.Call.Hist, of: callOf, baseMS: b.Call.P95MS, logP95: b.Call.LogP95, logSD: b.Call.LogP95SD, minutes: b.Call.Minutes, usual: b.Call.Far, moves: b.Call.Moves, middle: middle, call: true}, b.Call.Blocks, "the time of calls")
 	if call.Level == Breach || call.Level == Hold && v.Level == Quiet {
 		call.Cause = "calls take longer to reach the model or to be let in: connecting, DNS, TLS, a proxy, a pool or a queue; inference itself is as usual"
 		call.number("inference_p95_ratio", v.Effect.Estimate)
@@ -257,7 +265,7 @@ func surge(w OperationWindow, b OperationBaseline, cfg SurgeConfig, minBlocks in
 	v.number("cusum", l.sum)
 	v.number("exceedance_cusum", l.exceed)
 	v.number("far_share", l.far.Estimate)
-	v.number("far_usual", l.usualFar)
+	v.number("far_usual", l.usual.Most)
 	v.number("far_cusum", l.farSum)
 	v.number("shift_minutes", float64(l.since))
 	v.number("clipped_share", clipped.Estimate)
@@ -275,13 +283,23 @@ func surge(w OperationWindow, b OperationBaseline, cfg SurgeConfig, minBlocks in
 	least := leastShift(cfg.ShiftRatio, l.moves)
 	v.number("least_shift", least)
 	shifted := func(least float64) bool { return r.est >= least*explained && r.lo >= (1+least)/2*explained }
+	surges := func(r ratioTo) bool { return r.est >= cfg.Ratio && r.lo >= (1+cfg.Ratio)/2 }
+	v.number("median_ratio", l.middle.est)
 	v.began(latencyOnset(w.Minutes, l.of))
 	switch {
 	case p95 < float64(cfg.P95Floor.Milliseconds()):
 		return v.with(Quiet, "below_floor")
-	case r.est >= cfg.Ratio && r.lo >= (1+cfg.Ratio)/2:
+	case l.usual.Between && surges(l.middle):
+		v.P = math.Min(v.P, l.middle.p())
+		v.Text += fmt.Sprintf("; half of all calls take %.1f times as long as usual or longer, and P95 says little, since about one call in twenty is always far slower", l.middle.est)
+		v.Strength = l.middle.lo / cfg.Ratio
+		return v.with(Breach, "median_surge")
+	case surges(r):
 		if passed(w.Minutes, l.of, w.To, cfg.ClearRatio*l.baseMS) {
 			return v.with(Hold, "passed")
+		}
+		if l.usual.usualIn(l.hist, l.baseMS) {
+			return v.with(Hold, "usual_minority")
 		}
 		v.Strength = r.lo / cfg.Ratio
 		return v.with(Breach, "surge")
@@ -296,10 +314,10 @@ func surge(w OperationWindow, b OperationBaseline, cfg SurgeConfig, minBlocks in
 		return v.with(Breach, "lasting_shift")
 	case l.minorityPages():
 		v.P = math.Min(v.P, math.Exp(-l.farSum))
-		v.Text += fmt.Sprintf("; %.1f %% of calls took over %.1f s, %.1f times the usual P95, where at most %.1f %% do, for %d minutes", 100*l.far.Estimate, farTimes*l.baseMS/1e3, farTimes, 100*l.usualFar, l.farSinceMinute)
+		v.Text += fmt.Sprintf("; %.1f %% of calls took over %.1f s, %.1f times the usual P95, where at most %.1f %% do, for %d minutes", 100*l.far.Estimate, l.farAbove/1e3, l.farAbove/l.baseMS, 100*l.usual.Most, l.farSinceMinute)
 		v.Cause = "a minority of calls is far slower than any used to be: one replica, region or connection, or calls that stand still; the rest is as usual"
 		return v.with(Breach, "slow_minority")
-	case r.est < cfg.ClearRatio && l.far.Estimate < l.usualFar+farClear:
+	case r.est < cfg.ClearRatio && l.far.Estimate < l.usual.Most+farClear:
 		return v.with(Quiet, "as_usual")
 	}
 	return v.with(Hold, "between")

@@ -12,9 +12,12 @@ import (
 // hour to the next. A rhythm over the day hardly shows in that.
 const (
 	movesApart  = 3600 // seconds
-	movesLeast  = 20   // pairs of blocks
 	movesLimit  = 5
 	tailSEScale = 2.114
+	// movesUnknown is taken of a slice of which nothing is known yet, since a backend that others
+	// use too may well move by so much. It counts as movesPrior pairs of blocks.
+	movesUnknown = 0.15
+	movesPrior   = 5
 )
 
 // moveRoom has the P95 of blocks, in order.
@@ -36,7 +39,10 @@ func (r *moveRoom) add(at int64, p95MS float64, n uint64) {
 // take is the standard deviation of log P95 that stays when the sampling error is taken away,
 // for times whose logarithm has the standard deviation sigma: half the variance of the steps
 // from each block to the one movesApart later, by the median of their sizes, less the variance
-// of a sample's P95. That is p (1 - p) / n / f(x)^2 (Stuart and Ord, Kendall's Advanced Theory of
+// of a sample's P95. What is taken of an unknown slice counts as some more steps, as the scale of a
+// scaled inverse chi-squared prior does (Gelman and others, Bayesian Data Analysis, section 2.6), so
+// that the first hours, with few steps or none, are not taken as calm. Of a slice whose blocks are all too thin for a P95 it is 0: so few calls
+// show no shift that waves could make. That is p (1 - p) / n / f(x)^2 (Stuart and Ord, Kendall's Advanced Theory of
 // Statistics 1, section 10.10); of a lognormal with p = 0.95 it makes the standard error of the
 // logarithm 2.114 sigma / sqrt(n).
 func (r *moveRoom) take(sigma float64) float64 {
@@ -49,13 +55,14 @@ func (r *moveRoom) take(sigma float64) float64 {
 			r.steps = append(r.steps, math.Abs(r.logs[i]-r.logs[j]))
 		}
 	}
-	if len(r.steps) < movesLeast {
+	if len(r.at) == 0 {
 		return 0
 	}
 	slices.Sort(r.n)
 	se := tailSEScale * sigma / math.Sqrt(r.n[len(r.n)/2])
 	sd := 1.4826 * median(r.steps)
-	return math.Sqrt(max(0, sd*sd/2-se*se))
+	seen := float64(len(r.steps))
+	return math.Sqrt((movesPrior*movesUnknown*movesUnknown + seen*max(0, sd*sd/2-se*se)) / (movesPrior + seen))
 }
 
 // tailSigma is the standard deviation of a lognormal time with the baseline's P50 and P95.

@@ -117,7 +117,7 @@ func TestASlowMinorityIsSeen(t *testing.T) {
 	require.Equal(t, Quiet, JudgeSurge(window(125), base, cfg.Surge, cfg.MinBlocks).Level)
 
 	// Where one in 25 always stands still, that is no news.
-	base.Far = farCount{1600, 40_000}.usual()
+	base.Far = farBaseline(farCount{1600, 40_000}, 0)
 	require.NotEqual(t, Breach, JudgeSurge(window(25), base, cfg.Surge, cfg.MinBlocks).Level)
 	require.Equal(t, Breach, JudgeSurge(window(8), base, cfg.Surge, cfg.MinBlocks).Level)
 	require.Equal(t, farUsual, farCount{4, 40_000}.usual(), "rare ones")
@@ -143,7 +143,7 @@ func TestAShiftMustExceedTheUsualWaves(t *testing.T) {
 		return r.take(0.5)
 	}
 	steady := func(int) float64 { return 0 }
-	require.Zero(t, room(steady, 1e6))
+	require.InDelta(t, 0.15*math.Sqrt(5.0/143), room(steady, 1e6), 1e-9)
 	require.Less(t, room(steady, 100), 0.09, "what few calls make of P95 is no wave")
 	require.InDelta(t, 0.15, room(func(int) float64 { return 0.15 * rng.NormFloat64() }, 1e6), 0.06)
 	require.InDelta(t, 0.15, room(func(int) float64 { return 0.15 * rng.NormFloat64() }, 400), 0.08)
@@ -152,10 +152,24 @@ func TestAShiftMustExceedTheUsualWaves(t *testing.T) {
 	require.InDelta(t, math.Exp(0.3), leastShift(1.3, 0.06), 1e-9)
 
 	var few moveRoom
-	for i := range 25 {
-		few.add(int64(i)*600, 1000*math.Exp(rng.NormFloat64()), 1000)
+	require.Zero(t, few.take(0.5), "no block has a P95 of its own")
+	for i := range 26 {
+		few.add(int64(i)*600, 1000, 1000)
+		switch got := few.take(0.5); {
+		case i < 6:
+			require.Equal(t, movesUnknown, got, "there is no pair yet: unknown is not zero")
+		case i == 6+5-1:
+			require.InDelta(t, movesUnknown/math.Sqrt2, got, 1e-9, "five calm pairs are as much as is taken of the unknown")
+		case i == 25:
+			require.Less(t, leastShift(1.35, got), 1.42, "nearly as of a calm slice")
+		}
+		few.steps = few.steps[:0]
 	}
-	require.Zero(t, few.take(0.5), "19 pairs are too few")
+	few.empty()
+	for i := range 25 {
+		few.add(int64(i)*600, 1000*math.Exp(0.5*rng.NormFloat64()), 1000)
+	}
+	require.Greater(t, few.take(0.5), 0.2)
 	require.Equal(t, 1.35, leastShift(1.35, 0.05))
 	require.InDelta(t, 2.117, leastShift(1.35, 0.15), 0.001)
 
@@ -171,6 +185,8 @@ func TestAShiftMustExceedTheUsualWaves(t *testing.T) {
 	}
 	c.ops.add(t0.Add(-30*time.Minute), t0, all)
 	w := *c.operationWindow(s, t0.Add(-5*time.Minute), t0, t0.Add(-30*time.Minute))
+	require.InDelta(t, movesUnknown*math.Sqrt(5.0/11), base.Moves, 0.02, "of six pairs")
+	base.Moves = 0
 	v := JudgeSurge(w, base, cfg.Surge, cfg.MinBlocks)
 	require.Equal(t, Breach, v.Level, v.Text)
 	require.Equal(t, "lasting_shift", v.Reason)
@@ -180,12 +196,76 @@ func TestAShiftMustExceedTheUsualWaves(t *testing.T) {
 	require.InDelta(t, 2.117, v.Evidence.Numbers.At("least_shift"), 0.001)
 }
 
+// A wave that the slice is used to lifts all calls, so that those above 2.5 times the usual P95
+// are no minority that is slower than the rest.
+func TestAWaveIsNoMinority(t *testing.T) {
+	l := lateness{baseMS: 2000, middle: ratioTo{est: 1.6}}
+	require.InDelta(t, 5000, l.farMS(), 1e-9, "it has no waves")
+	l.moves = 0.48
+	require.InDelta(t, 8000, l.farMS(), 1e-9)
+	l.middle.est = 0.7
+	require.InDelta(t, 5000, l.farMS(), 1e-9)
+	l.middle.est = 100
+	require.InDelta(t, 5000*math.Exp(0.96), l.farMS(), 1e-9, "no usual wave is so high")
+}
+
+// Where about one call in twenty is always slow, chance moves P95 from the quick ones to the slow
+// ones. That is news only where more of them are slow, or all are.
+func TestP95BetweenTwoModesIsNoNews(t *testing.T) {
+	rng := source(t)
+	cfg := DefaultConfig()
+	window := func(slow int, times float64) OperationWindow {
+		return inference(t0, append(around(rng, 150-slow, 1200*times, 150*times), around(rng, slow, 9600*times, 900*times)...))
+	}
+	base := calm(rng, 1200, 150)
+	base.Far = farBaseline(farCount{2100, 40_000}, 0)
+	require.InDelta(t, 0.0525, base.Far.Seen, 1e-9)
+	require.True(t, base.Far.Between)
+	base.Yesterday = 2
+	require.Equal(t, base.P95MS, base.at(1.5).P95MS, "nor is there a time of day in it")
+	for _, judge := range []func(OperationWindow, OperationBaseline) Verdict{
+		func(w OperationWindow, b OperationBaseline) Verdict {
+			return JudgeSurge(w, b, cfg.Surge, cfg.MinBlocks)
+		},
+		func(w OperationWindow, b OperationBaseline) Verdict {
+			return JudgeSpread(w, b, cfg.Spread, cfg.MinBlocks)
+		},
+	} {
+		v := judge(window(15, 1), base)
+		require.Equal(t, Hold, v.Level, v.Text)
+		require.Equal(t, "usual_minority", v.Reason)
+		v = judge(window(40, 1), base)
+		require.Equal(t, Breach, v.Level, v.Text)
+		v = judge(window(8, 5), base)
+		require.Equal(t, Breach, v.Level, v.Text)
+		rare := base
+		rare.Far = farBaseline(farCount{400, 40_000}, 0)
+		v = judge(window(15, 1), rare)
+		require.Equal(t, Breach, v.Level, v.Text)
+	}
+	require.Equal(t, FarBaseline{Most: 1}, farBaseline(farCount{}, 0), "nothing is known")
+	require.True(t, farBaseline(farCount{0, 900}, 100).Between)
+	require.False(t, farBaseline(farCount{0, 901}, 99).Between)
+}
+
 // Where about one call in twenty is always slow, P95 of blocks is now that of the quick ones and now
 // that of the slow ones, which hides from the latter what is usual.
 func TestBlocksWithAHighP95DoNotHideTheUsualMinority(t *testing.T) {
 	blocks := []farBlock{{1600, farCount{28, 600}}, {7600, farCount{0, 600}}, {1580, farCount{26, 600}}, {7500, farCount{0, 600}}, {1590, farCount{29, 600}}}
-	require.Equal(t, farCount{28 + 30 + 26 + 30 + 29, 3000}, farOver(blocks, 1600))
-	require.Equal(t, farCount{28 + 26 + 29, 3000}, farOver(blocks, 7500), "P95 is near that")
-	require.Equal(t, farCount{28 + 26 + 29, 3000}, farOver(blocks, 0))
-	require.Equal(t, farCount{}, farOver(nil, 1600))
+	for _, c := range []struct {
+		p95   float64
+		want  farCount
+		below uint64
+	}{
+		{1600, farCount{28 + 30 + 26 + 30 + 29, 3000}, 0},
+		{7500, farCount{0, 1200}, 1800}, // of what is far above that the others say nothing
+		{0, farCount{28 + 26 + 29, 3000}, 0},
+	} {
+		got, below := farOver(blocks, c.p95)
+		require.Equal(t, c.want, got)
+		require.Equal(t, c.below, below)
+	}
+	got, below := farOver(nil, 1600)
+	require.Zero(t, got)
+	require.Zero(t, below)
 }

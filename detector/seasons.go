@@ -177,7 +177,9 @@ func (r *rhythm) offset(hour int) float64 {
 // is measured in time scales with it.
 func (b OperationBaseline) at(factor float64) OperationBaseline {
 	// A day's history is enough to know what was so yesterday at this time.
-	factor = max(factor, b.Yesterday)
+	if factor = max(factor, b.Yesterday); b.Far.Between {
+		factor = 1 // P95 goes up and down by chance
+	}
 	b.TTFT.P50MS, b.TTFT.P95MS = b.TTFT.P50MS*max(1, b.YesterdayTTFT), b.TTFT.P95MS*max(1, b.YesterdayTTFT)
 	b.Season = factor
 	b.P50MS, b.P95MS, b.SpreadMS, b.TailMS = b.P50MS*factor, b.P95MS*factor, b.SpreadMS*factor, b.TailMS*factor

@@ -53,6 +53,11 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 	incidents := b.incidents[scope{s.Service, s.Agent}]
 	withWork := 0
 	b.ops.each(s, noParts, func(at int64, k *opBlock) {
+		// Without their highest waves, which page, waves would look lower than they are.
+		r.callMoves.add(at, float64(k.callP95), k.n)
+		if k.ok {
+			r.moves.add(at, float64(k.p95), k.n)
+		}
 		if !b.cleanWith(s, incidents, at) {
 			return
 		}
@@ -70,7 +75,6 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 		if k.callP95 > 0 {
 			r.calls = append(r.calls, float64(k.callP95))
 			r.callFars = append(r.callFars, farBlock{float64(k.callP95), farCount{k.callFar, k.n}})
-			r.callMoves.add(at, float64(k.callP95), k.n)
 		}
 		if k.isThin {
 			withWork++
@@ -80,7 +84,6 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 		}
 		out.Blocks++
 		r.fars = append(r.fars, farBlock{float64(k.p95), farCount{k.far, k.n}})
-		r.moves.add(at, float64(k.p95), k.n)
 		r.p50s, r.p95s, r.tails = append(r.p50s, float64(k.p50)), append(r.p95s, float64(k.p95)), append(r.tails, float64(k.tail))
 		if k.sdOK {
 			r.sds = append(r.sds, float64(k.sd))
@@ -91,7 +94,7 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 		}
 	})
 	out.P50MS, out.P95MS, out.SpreadMS, out.TailMS = median(r.p50s), median(r.p95s), median(r.sds), median(r.tails)
-	out.Far = farOver(r.fars, out.P95MS).usual()
+	out.Far = farBaseline(farOver(r.fars, out.P95MS))
 	if out.Blocks < b.cfg.MinBlocks && withWork+out.Blocks >= b.cfg.MinBlocks {
 		b.together(s, incidents, &out, withWork)
 	}
@@ -104,7 +107,7 @@ func (b *Baselines) Operation(s Slice) OperationBaseline {
 	out.Call.LogP95SD = 1.4826 * mad
 	sigma := out.tailSigma()
 	out.Moves, out.Call.Moves = r.moves.take(sigma), r.callMoves.take(sigma)
-	out.Call.Far = farOver(r.callFars, out.Call.P95MS).usual()
+	out.Call.Far = farBaseline(farOver(r.callFars, out.Call.P95MS))
 	out.TTFT, out.PerToken = r.ttft.baseline(), r.perToken.baseline()
 	out.Attempts = b.attempts(s)
 	out.Yesterday, out.YesterdayTTFT = b.yesterday(r.thisTime, out.P95MS), b.yesterday(r.ttftThisTime, out.TTFT.P95MS)
@@ -138,7 +141,7 @@ func (b *Baselines) together(s Slice, incidents []Interval, out *OperationBaseli
 	}
 	out.P50MS, out.P95MS = quantile(&thin, 0.5), quantile(&thin, 0.95)
 	out.TailMS = tailMS(out.P50MS, out.P95MS)
-	out.Far = farOf(&thin, out.P95MS, thin.N()).usual()
+	out.Far = farBaseline(farOf(&thin, out.P95MS, thin.N()), 0)
 	if sd, err := thin.RobustSD(stats.Linear); err == nil {
 		out.SpreadMS = sd
 	}

@@ -55,8 +55,8 @@ func TestDetectionsNeedNoMoreThanTheySay(t *testing.T) {
 		c.ops.add(t0.Add(-30*time.Minute), t0, ops)
 		c.atts.add(t0.Add(-30*time.Minute), t0, atts)
 		rise := 0.2 + 2*rng.Float64()
-		b := OperationBaseline{Blocks: 100, WorkBlocks: 100, Far: 0.005, P50MS: 1500 * rise, P95MS: 2500 * rise, SpreadMS: 500 * rise, TailMS: 500 * rise, LogP95: 7.8, LogP95SD: 0.3, Minutes: 500, N: 10_000, Known: 10_000, Retried: 2000, LeafAttempts: 13_000,
-			FirstTimeouts: 500, Exhausted: 500, Cut: 300, TTFT: LevelBaseline{100, 300 * rise, 500 * rise}, PerToken: LevelBaseline{100, 20 * rise, 30 * rise}, Call: CallBaseline{100, 4000 * rise, 8.2, 0.3, 500, 0.005, 0}, DeadlineKnown: 10_000}
+		b := OperationBaseline{Blocks: 100, WorkBlocks: 100, Far: FarBaseline{Most: 0.005}, P50MS: 1500 * rise, P95MS: 2500 * rise, SpreadMS: 500 * rise, TailMS: 500 * rise, LogP95: 7.8, LogP95SD: 0.3, Minutes: 500, N: 10_000, Known: 10_000, Retried: 2000, LeafAttempts: 13_000,
+			FirstTimeouts: 500, Exhausted: 500, Cut: 300, TTFT: LevelBaseline{100, 300 * rise, 500 * rise}, PerToken: LevelBaseline{100, 20 * rise, 30 * rise}, Call: CallBaseline{100, 4000 * rise, 8.2, 0.3, 500, FarBaseline{Most: 0.005}, 0}, DeadlineKnown: 10_000}
 		if rng.IntN(5) == 0 {
 			b = OperationBaseline{}
 		}

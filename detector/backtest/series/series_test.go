@@ -99,7 +99,7 @@ func TestSurgeIsFound(t *testing.T) {
 // What is healthy comes in many forms. None of them pages in two days: calls whose times have
 // a heavy tail, of which some are always far slower, in two modes, the same to the
 // millisecond, rounded to whole seconds, or with the rhythm of a day. Each does when it becomes
-// three times as slow.
+// three times as slow, and where P95 lies between two modes, so that the median has to say it, four times.
 func TestHealthyFormsPageNobody(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -111,6 +111,13 @@ func TestHealthyFormsPageNobody(t *testing.T) {
 		"3 % eight times as slow": func(rng *rand.Rand, _ float64) float64 {
 			v := 1.2 * math.Exp(0.4*rng.NormFloat64())
 			if rng.Float64() < 0.03 {
+				v *= 8
+			}
+			return v
+		},
+		"5 % eight times as slow, P95 between the two": func(rng *rand.Rand, _ float64) float64 {
+			v := 1.2 * math.Exp(0.2*rng.NormFloat64())
+			if rng.Float64() < 0.05 {
 				v *= 8
 			}
 			return v
@@ -135,6 +142,9 @@ func TestHealthyFormsPageNobody(t *testing.T) {
 				v := draw(rng, at)
 				if at >= before {
 					v *= 3
+					if strings.Contains(name, "between") {
+						v *= 4.0 / 3
+					}
 				}
 				points = append(points, series.Point{At: from.Add(time.Duration(at * 1e9)), Latency: time.Duration(v * 1e9)})
 			}
