@@ -13,8 +13,9 @@ import (
 // result is what one query took on one dataset.
 type result struct {
 	cold, warm time.Duration
-	// fastest is the fastest warm run.
+	// fastest is the fastest warm run of all took, which are in order of length.
 	fastest time.Duration
+	took    []time.Duration
 	// cpu is the engine's processor time per warm run; it is counted in ticks of 10 ms over
 	// all runs together.
 	cpu         time.Duration
@@ -46,7 +47,6 @@ func (d *db) cold(ctx context.Context, q query) (time.Duration, error) {
 // meets all of them, and takes medians.
 func (d *db) warm(ctx context.Context, runs int, qs []query) ([]result, error) {
 	out := make([]result, len(qs))
-	took := make([][]time.Duration, len(qs))
 	for run := range runs + 1 { // the first warms up
 		for i, q := range qs {
 			d.read.take()
@@ -57,15 +57,28 @@ func (d *db) warm(ctx context.Context, runs int, qs []query) ([]result, error) {
 			if run == 0 {
 				continue
 			}
-			took[i] = append(took[i], time.Since(began))
+			out[i].took = append(out[i].took, time.Since(began))
 			out[i].cpu += d.cpu() - cpu
 			out[i].rows, out[i].bytes, out[i].statements = d.read.take()
 		}
 	}
 	for i := range out {
-		slices.Sort(took[i])
-		out[i].warm, out[i].fastest = took[i][len(took[i])/2], took[i][0]
 		out[i].cpu /= time.Duration(runs)
+		out[i].order()
 	}
 	return out, nil
+}
+
+func (r *result) order() {
+	slices.Sort(r.took)
+	r.warm, r.fastest = r.took[len(r.took)/2], r.took[0]
+}
+
+// with adds earlier runs of the same query to r.
+func (r result) with(earlier result) result {
+	n, m := time.Duration(len(r.took)), time.Duration(len(earlier.took))
+	r.cpu = (n*r.cpu + m*earlier.cpu) / (n + m)
+	r.took = append(r.took, earlier.took...)
+	r.order()
+	return r
 }
