@@ -26,7 +26,7 @@ type options struct {
 	only        string
 	// collector is a program to flood instead, to read its process's memory.
 	collector string
-	boundMiB  int
+	boundsMiB string
 	flood     time.Duration
 }
 
@@ -51,16 +51,12 @@ func main() {
 	flag.StringVar(&o.profile, "profile", "", "folder for profiles of CPU and allocations")
 	flag.StringVar(&o.only, "only", "", "run only this processor, for profiles")
 	flag.StringVar(&o.collector, "rss", "", "flood this collector and read its process's memory instead")
-	flag.IntVar(&o.boundMiB, "rss-bound", 128, "max_memory_mib of that collector")
+	flag.StringVar(&o.boundsMiB, "rss-bounds", "32,128", "max_memory_mib of that collector, one run each")
 	flag.DurationVar(&o.flood, "rss-flood", 30*time.Second, "how long it is flooded")
 	testing.Init() // a bubble needs a test around it
 	flag.Parse()
 	if o.collector != "" {
-		r, err := o.rss(o.collector, o.boundMiB, o.flood)
-		if err == nil {
-			err = o.renderRSS(r, o.flood)
-		}
-		if err != nil {
+		if err := o.measureRSS(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
