@@ -59,6 +59,11 @@ func drawOdd(t *rapid.T) []genai.Span {
 			s.Resource = &genai.Resource{ServiceName: "other"}
 		}
 		spans = append(spans, s)
+		if kind == "chat" && rapid.IntRange(0, 3).Draw(t, "twin") == 0 {
+			other := call(id+100, 1, kind, from+time.Millisecond, to, false)
+			other.Status, other.Scope, s.Scope = s.Status, "sdk", "callbacks"
+			spans = append(spans, other)
+		}
 		if rapid.IntRange(0, 6).Draw(t, "version") == 0 {
 			v := s
 			v.End += int64(rapid.IntRange(0, 70).Draw(t, "later")) * int64(time.Second)

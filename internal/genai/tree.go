@@ -224,6 +224,7 @@ func (a *analysis) link() {
 		}
 	}
 	a.cutCycles()
+	a.adoptTwins()
 	a.kidAt = take(&a.room.kidAt, count+1)
 	for i := range a.nodes {
 		if p := a.nodes[i].parent; p >= 0 {
