@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -110,12 +111,19 @@ func (t Target) Later() (driver.Conn, error) {
 }
 
 // Unreachable says whether an error of Open means that nothing answered at the address, as
-// while a server restarts; that it refused or did not understand is another matter.
+// when the server is not up yet, or only a proxy before it did, unlike a server that refuses.
 func Unreachable(err error) bool {
 	var refused *net.OpError
 	var name *net.DNSError
 	var slow net.Error // also a request over HTTP that waits too long for its answer, as is the driver's own
-	return errors.As(err, &refused) || errors.As(err, &name) || errors.Is(err, io.EOF) || errors.Is(err, clickhouse.ErrAcquireConnTimeout) || errors.As(err, &slow) && slow.Timeout()
+	var answer *clickhouse.HTTPError
+	switch {
+	case errors.As(err, &answer):
+		return answer.StatusCode == http.StatusBadGateway || answer.StatusCode == http.StatusServiceUnavailable || answer.StatusCode == http.StatusGatewayTimeout
+	case errors.As(err, &slow) && slow.Timeout():
+		return true
+	}
+	return errors.As(err, &refused) || errors.As(err, &name) || errors.Is(err, io.EOF) || errors.Is(err, clickhouse.ErrAcquireConnTimeout)
 }
 
 func (t Target) lazy(database string) (driver.Conn, error) {

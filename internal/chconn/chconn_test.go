@@ -111,3 +111,16 @@ func TestASilentServerIsUnreachable(t *testing.T) {
 		require.NotContains(t, err.Error(), "topsecret")
 	}
 }
+
+// A proxy that answers for a server that is not up yet is waited for, and one that refuses is not.
+func TestAProxyBeforeASleepingServerIsUnreachable(t *testing.T) {
+	for status, want := range map[int]bool{http.StatusBadGateway: true, http.StatusServiceUnavailable: true, http.StatusGatewayTimeout: true, http.StatusNotFound: false, http.StatusInternalServerError: false, http.StatusUnauthorized: false} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+		target, err := Parse(server.URL, "driftline")
+		require.NoError(t, err)
+		_, err = target.Open(context.Background())
+		server.Close()
+		require.Error(t, err)
+		require.Equal(t, want, Unreachable(err), "HTTP %d: %v", status, err)
+	}
+}
