@@ -67,9 +67,11 @@ func spansOf(data []byte) []Span {
 	var spans []Span
 	for len(data) > 0 && len(spans) < 200 {
 		s := Span{
-			SpanID: fmt.Sprint(next() % 32), ParentID: fmt.Sprint(next() % 32), Name: names[int(next())%len(names)],
-			Kind: SpanKind(next() % 7), Status: Status(next() % 4), Start: when(), End: when(),
+			SpanID: fmt.Sprint(next() % 32), ParentID: fmt.Sprint(next() % 32), Name: names[int(next())%len(names)], Kind: SpanKind(next() % 7),
 		}
+		more := next()
+		s.Status, s.Scope, s.EventsDropped = Status(more%4), []string{"", "a", "b", "c"}[more/4%4], more/16%2 == 1
+		s.Start, s.End = when(), when()
 		if next()%3 == 0 {
 			s.ParentID = ""
 		}

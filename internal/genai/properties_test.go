@@ -65,7 +65,13 @@ func randomSpan(t *rapid.T, i int, before []Span) Span {
 	if rapid.Bool().Draw(t, "host") {
 		opts = append(opts, hostB)
 	}
-	id := fmt.Sprintf("%016x", i+1)
+	s := spanOfClass(t, fmt.Sprintf("%016x", i+1), parent, from, to, opts)
+	s.Scope = rapid.SampledFrom([]string{"", "sdk", "callbacks"}).Draw(t, "scope")
+	s.EventsDropped = rapid.IntRange(0, 3).Draw(t, "dropped") == 0
+	return s
+}
+
+func spanOfClass(t *rapid.T, id, parent string, from, to float64, opts []any) Span {
 	model := rapid.SampledFrom([]string{"m1", "m2"}).Draw(t, "model")
 	switch rapid.IntRange(0, 9).Draw(t, "class") {
 	case 0, 1, 2:
