@@ -35,7 +35,7 @@ func (b *Buffer[P]) release(e *entry[P], reason string, complete bool, now time.
 func (b *Buffer[P]) analyse(e *entry[P], r *Release[P], complete bool, now time.Time) {
 	trace := genai.Trace{
 		Spans: b.work.spans, Complete: complete, Reason: r.Reason, Truncated: e.truncated,
-		LateFragment: e.fragment, HadPartial: e.partial, Now: now.UnixNano(), AttemptWait: int64(b.set.AttemptWait),
+		LateFragment: e.fragment, HadPartial: e.partial, LastArrival: e.last, Now: now.UnixNano(), AttemptWait: int64(b.set.AttemptWait),
 	}
 	if e.beats != nil {
 		trace.Running, trace.Heartbeats, trace.LastHeartbeat = e.beats.running, e.beats.count, e.beats.last

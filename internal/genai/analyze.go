@@ -28,6 +28,8 @@ type Trace struct {
 	Running       *Span
 	Heartbeats    int
 	LastHeartbeat int64
+	// LastArrival is when the last of Spans came, in Unix nanoseconds; 0 for unknown.
+	LastArrival int64
 	// Now is the instant of the release in Unix nanoseconds; open work is censored here.
 	Now int64
 	// AttemptWait is how long, in nanoseconds, a failed last attempt is given for a

@@ -27,6 +27,10 @@ func (a *analysis) openRow() *rows.OpenRequest {
 		Spans: uint32(len(a.nodes) + a.t.Heartbeats), Operations: uint32(len(a.ops)),
 	}
 	anchor := first.start
+	came := a.t.Now // no span ended after it came: what a wrong clock claims would hide silence
+	if a.t.LastArrival > 0 {
+		came = min(came, a.t.LastArrival)
+	}
 	look := func(n *node) {
 		if row.Agent == "" {
 			if row.Agent = n.statedAgent(); n.class == classAgent {
@@ -42,7 +46,7 @@ func (a *analysis) openRow() *rows.OpenRequest {
 	}
 	for _, i := range a.order {
 		n := &a.nodes[i]
-		row.LastSpanAt = max(row.LastSpanAt, n.end)
+		row.LastSpanAt = max(row.LastSpanAt, min(n.end, came))
 		look(n)
 	}
 	row.Agent = clip(row.Agent, maxName)

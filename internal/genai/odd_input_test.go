@@ -126,3 +126,16 @@ func TestFallbackThereAndBack(t *testing.T) {
 		t.Errorf("fallback of %q and %q, want a1 and b", x, y)
 	}
 }
+
+// A span that claims to have ended in the future, by a wrong clock or unit, must not hide
+// that a request has been silent since it came.
+func TestAnEndInTheFutureHidesNoSilence(t *testing.T) {
+	wrong := chat("c", "r", "m", 0, 5)
+	wrong.End = math.MaxInt64
+	for _, now := range []float64{10, 400} {
+		res := Analyze(Trace{Spans: []Span{wrong}, LastArrival: at(6), Now: at(now)}, Options{})
+		if o := res.Open[0]; o.LastSpanAt != at(6) || o.AgeNS != int64(now)*sec {
+			t.Fatalf("at %v s: last span at %v s, age %v s", now, secs(o.LastSpanAt-base), secs(o.AgeNS))
+		}
+	}
+}
