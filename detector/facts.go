@@ -15,6 +15,7 @@ type facts interface {
 	AttemptMinutes(ctx context.Context, service, agent string, from, to time.Time) ([]store.AttemptMinute, error)
 	Settings(ctx context.Context, service string, from, to time.Time) ([]store.Setting, error)
 	NormalExample(ctx context.Context, s Slice, from, to time.Time, nearNS int64) (store.Example, bool, error)
+	ConfiguredRetries(ctx context.Context, s Slice, from, to time.Time) (store.ConfiguredRetries, error)
 	Coverage(ctx context.Context, s Slice, from, to time.Time, order store.ExampleOrder, aboveNS int64) (store.Coverage, error)
 }
 
@@ -80,6 +81,11 @@ func (x *explaining) explain(ctx context.Context, v *Verdict) {
 	f, can := x.e.store.(facts)
 	if !can {
 		return
+	}
+	if v.Detection == RetryAmplification {
+		if r, err := f.ConfiguredRetries(ctx, v.Slice, v.From, v.To); !failed("configured retries", err) {
+			beyondConfigured(v, r)
+		}
 	}
 	p50, p95 := x.usual(v.Slice)
 	if normal, found, err := f.NormalExample(ctx, v.Slice, v.From, v.To, int64(p50*1e6)); !failed("a normal trace", err) && found {

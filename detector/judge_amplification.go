@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"driftline/detector/stats"
+	"driftline/detector/store"
 )
 
 // amplification is the extra attempts per operation, over all layers: leaf attempts over
@@ -134,4 +135,16 @@ func layerCause(v *Verdict, now *AttemptWindow, base AttemptBaseline) string {
 		}
 	}
 	return text
+}
+
+// beyondConfigured names it when calls make more tries than their callers say they allow: some
+// layer retries that the setting does not reach.
+func beyondConfigured(v *Verdict, r store.ConfiguredRetries) {
+	if r.Over == 0 {
+		return
+	}
+	v.number("configured_retries", float64(r.Allowed))
+	v.number("over_configured_share", share(r.Over, r.Known))
+	v.number("most_attempts", float64(r.Most))
+	v.Cause += fmt.Sprintf("; %d of %d calls that state how many retries they allow (typically %d) made more tries than that, up to %d, so another layer retries too or the setting has no effect", r.Over, r.Known, r.Allowed, r.Most)
 }

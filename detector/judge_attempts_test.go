@@ -421,3 +421,14 @@ func TestAboutIsARoundNumber(t *testing.T) {
 	}
 	require.InEpsilon(t, 37321, about(37321), 0.03)
 }
+
+// C12: one retry is configured and six tries are made, since an SDK and a decorator both retry.
+func TestC12TheAlertNamesMoreTriesThanConfigured(t *testing.T) {
+	v := Verdict{Detection: RetryAmplification, Cause: "the framework retries"}
+	beyondConfigured(&v, store.ConfiguredRetries{N: 100, Known: 80, Allowed: 1})
+	require.Equal(t, "the framework retries", v.Cause)
+	beyondConfigured(&v, store.ConfiguredRetries{N: 100, Known: 80, Over: 20, Allowed: 1, Most: 6})
+	require.Contains(t, v.Cause, "20 of 80 calls that state how many retries they allow (typically 1) made more tries than that, up to 6")
+	require.InDelta(t, 0.25, v.Evidence.Numbers.At("over_configured_share"), 1e-9)
+	require.InDelta(t, 6, v.Evidence.Numbers.At("most_attempts"), 1e-9)
+}

@@ -113,3 +113,29 @@ func (s *Store) Coverage(ctx context.Context, slice Slice, from, to time.Time, o
 	got[0].Hit = min(got[0].Hit, got[0].Requests) // requests that end later are not counted among them
 	return got[0], nil
 }
+
+// ConfiguredRetries compares the tries of a slice's operations with what their callers state.
+type ConfiguredRetries struct {
+	// N counts operations, Known those that state how many retries they allow and know their
+	// tries, Over those of them that made more.
+	N, Known, Over uint64
+	// Allowed is the median number of retries stated, Most the most tries of one operation that
+	// made more than it allowed.
+	Allowed, Most uint32
+}
+
+// ConfiguredRetries reads that of a slice's operations that ended in [from, to). A try counts
+// whichever layer made it.
+func (s *Store) ConfiguredRetries(ctx context.Context, slice Slice, from, to time.Time) (ConfiguredRetries, error) {
+	where, args := slice.where()
+	sql := "SELECT count(), countIf(known), countIf(over), toUInt32(ifNull(quantileExact(max_retries), 0)), maxIf(made, over) FROM (" +
+		"SELECT max_retries, toUInt32(greatest(ifNull(attempts, 0), ifNull(leaf_attempts, 0))) AS made, isNotNull(max_retries) AND made > 0 AS known, known AND made > ifNull(max_retries, 0) + 1 AS over FROM " +
+		s.db + ".operations WHERE " + where + " AND " + endedBetween + " AND NOT late_fragment)"
+	got, err := query(ctx, s, "configured retries", sql, append(args, between(from, to)...), func(r *ConfiguredRetries) []any {
+		return []any{&r.N, &r.Known, &r.Over, &r.Allowed, &r.Most}
+	}, nil)
+	if err != nil || len(got) == 0 {
+		return ConfiguredRetries{}, err
+	}
+	return got[0], nil
+}

@@ -41,6 +41,8 @@ func asked(t *testing.T, conn driver.Conn, db string, from, to time.Time) map[st
 	take("AttemptHistory", ah, err)
 	declared, err := s.Timeouts(ctx, ops, from, to)
 	take("Timeouts", declared, err)
+	configured, err := s.ConfiguredRetries(ctx, ops, from, to)
+	take("ConfiguredRetries", configured, err)
 	rh, err := s.RequestHistory(ctx, from, to)
 	take("RequestHistory", rh, err)
 	b, err := s.Budgets(ctx, from, to)

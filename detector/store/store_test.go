@@ -29,7 +29,7 @@ func TestReads(t *testing.T) {
 	for i := range 20 {
 		end := at.Add(time.Duration(i) * 6 * time.Second)
 		trace := fmt.Sprintf("t%02d", i)
-		o := &rows.Operation{OperationID: "o", RequestID: "r", Target: "search", Stream: rows.StreamNo, Attempts: ptr(uint32(1 + i%3)), InferenceTimeNS: ptr(int64(1e9))}
+		o := &rows.Operation{OperationID: "o", RequestID: "r", Target: "search", Stream: rows.StreamNo, Attempts: ptr(uint32(1 + i%3)), MaxRetries: ptr(uint32(1)), InferenceTimeNS: ptr(int64(1e9))}
 		o.ServiceName, o.TraceID, o.Revision, o.Agent, o.Kind, o.Outcome, o.SampleWeight = "shop", trace, 1, "planner", rows.KindTool, rows.OutcomeOK, 1
 		o.EndedAt, o.StartedAt, o.UserTimeNS, o.HiddenTotalNS = end.UnixNano(), end.Add(-2*time.Second).UnixNano(), int64(2e9), ptr(int64(i%3)*1e8)
 		if i == 7 {
@@ -56,6 +56,13 @@ func TestReads(t *testing.T) {
 	from, to := at, at.Add(2*time.Minute)
 	ops := store.Slice{Service: "shop", Agent: "planner", Kind: "tool", Target: "search", Stream: "no"}
 	reqs := store.Slice{Service: "shop", Agent: "planner", Kind: "agent"}
+
+	retries, err := s.ConfiguredRetries(ctx, ops, from, to)
+	require.NoError(t, err)
+	require.Equal(t, store.ConfiguredRetries{N: 20, Known: 20, Over: 6, Allowed: 1, Most: 3}, retries)
+	retries, err = s.ConfiguredRetries(ctx, ops, from.Add(-time.Hour), from)
+	require.NoError(t, err)
+	require.Zero(t, retries)
 
 	cells, err := s.OperationCells(ctx, from, to)
 	require.NoError(t, err)
