@@ -127,6 +127,19 @@ func TestManifestListsTheSameComponents(t *testing.T) {
 	gomod, err := os.ReadFile("../../go.mod")
 	require.NoError(t, err)
 
+	// The builder makes the output folder but none around it, and replaces are seen from there.
+	var out struct {
+		Dist struct {
+			OutputPath string `yaml:"output_path"`
+		}
+		Replaces []string
+	}
+	require.NoError(t, yaml.Unmarshal(raw, &out))
+	require.DirExists(t, filepath.Dir(filepath.Clean(out.Dist.OutputPath)))
+	require.Len(t, out.Replaces, 1)
+	_, checkout, _ := strings.Cut(out.Replaces[0], " => ")
+	require.FileExists(t, filepath.Join(out.Dist.OutputPath, checkout, "go.mod"))
+
 	listed := map[string]bool{}
 	for _, group := range [][]module{manifest.Extensions, manifest.Receivers, manifest.Processors, manifest.Exporters, manifest.Providers} {
 		for _, m := range group {
