@@ -3,9 +3,11 @@ package settings
 import (
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -38,6 +40,18 @@ func fields(t reflect.Type) map[string]field {
 		}
 	}
 	return out
+}
+
+// whole says whether the field is a whole number. Durations are whole numbers of Go's, but
+// are written with a unit.
+func (f field) whole() bool {
+	return f.typ != reflect.TypeFor[time.Duration]() && f.typ.Kind() >= reflect.Int && f.typ.Kind() <= reflect.Uint64
+}
+
+// fraction says whether a value is a number that decoding would cut off without a word.
+func fraction(value *yaml.Node) bool {
+	var f float64
+	return value.Tag == "!!float" && value.Decode(&f) == nil && f != math.Trunc(f)
 }
 
 // checkKeys reports each key of node that is none of known, and each that stands twice,
@@ -75,6 +89,9 @@ func checkKeys(node *yaml.Node, known map[string]field, at string, found *proble
 			found.add("line %d: %s%s: want a list", value.Line, at, key.Value)
 		case f.of != nil:
 			checkKeys(value, f.of, at+key.Value+".", found)
+		case f.whole() && fraction(value):
+			found.add("line %d: %s%s: cannot read the number `%s` as a whole number", value.Line, at, key.Value, value.Value)
+			found.unsure(at + key.Value)
 		}
 	}
 }

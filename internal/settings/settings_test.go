@@ -136,6 +136,21 @@ func TestValuesThatCannotWork(t *testing.T) {
 	}
 }
 
+// A fraction of a count is a mistake: cut off, 1.5 votes would be one, which fires at once.
+func TestFractionsAreNotCutOff(t *testing.T) {
+	_, err := Parse([]byte("fire_votes: 1.5\np95_surge: {min_operations: 30.7}\noverrides:\n  - {service: a, p95_surge: {min_operations: 9.5}}\n"))
+	for _, want := range []string{
+		"line 1: fire_votes: cannot read the number `1.5` as a whole number",
+		"line 2: p95_surge.min_operations: cannot read the number `30.7` as a whole number",
+		"line 4: overrides[0].p95_surge.min_operations: cannot read the number `9.5` as a whole number",
+	} {
+		require.ErrorContains(t, err, want)
+	}
+	got, err := Parse([]byte("fire_votes: 3.0\np95_surge: {ratio: 2.5}\n"))
+	require.NoError(t, err)
+	require.Equal(t, 3, got.FireVotes)
+}
+
 func TestFilesThatAreNoSettings(t *testing.T) {
 	for text, want := range map[string]string{
 		"- a\n":                 "line 1: want a mapping of settings at the top",
