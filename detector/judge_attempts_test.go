@@ -289,6 +289,20 @@ func TestC85CapBelowP95(t *testing.T) {
 	require.Equal(t, "no_pile_up", JudgePileUp(piled(ms, "no", timeouts(cut)), healthy, DefaultConfig().PileUp, 3).Reason)
 }
 
+// C14: calls of 91.6 s whose three tries each die at 30 s, which no span declares. The cap is
+// that of a try.
+func TestC14CapOfEachTry(t *testing.T) {
+	g := group(fixed(10, 91600), fixed(10, 30000), false, 60000, 1600)
+	g.LeafAttempts, g.Failed = 30, timeouts(10)
+	w := opWindow(map[string]*RetryGroup{"2+": g})
+	w.N, w.Attempts, w.Alone = 10, &AttemptWindow{N: 30, Leaf: 30, Cut: measure(fixed(30, 30000)...)}, true
+	v := JudgePileUp(w, OperationBaseline{}, DefaultConfig().PileUp, 3)
+	require.Equal(t, Breach, v.Level, v.Text)
+	require.InEpsilon(t, 30000, v.Evidence.Numbers.At("cap_ms"), 0.03)
+	require.InEpsilon(t, 3.05, 91600/v.Evidence.Numbers.At("cap_ms"), 0.03, "total over cap")
+	require.Zero(t, v.Evidence.Numbers.At("declared_share"))
+}
+
 // C21: a tool's calls end at a gateway's 30 s though 120 s are declared.
 func TestC21CapBelowTheDeclaredTimeout(t *testing.T) {
 	w := piled(fixed(10, 30000), "no", Failures{All: 10, Cancelled: 10})
