@@ -84,6 +84,9 @@ func retryTries(n *node, events []*Event) ([]try, uint32) {
 	}
 	total := uint32(len(events)) + 1
 	first, count, from := numbering(n, said)
+	if first == 0 && n.EventsDropped {
+		return nil, 0 // how many were dropped among them is not known
+	}
 	total = max(total, count+1)
 	ended := n.exhausted(events[len(events)-1], &said[len(said)-1], from)
 	if ended {
@@ -116,7 +119,7 @@ func numbering(n *node, said []facts) (first, count uint32, from int64) {
 		if !ok || v <= before || v >= maxAttempts {
 			return 0, 0, 1
 		}
-		if i == 0 && (v == 0 || v == 2 && len(n.Events) < manyEvents) {
+		if i == 0 && (v == 0 || v == 2 && len(n.Events) < manyEvents && !n.EventsDropped) {
 			from = v
 		}
 		if i == 0 {
@@ -172,6 +175,9 @@ func markTries(n *node, events []*Event) ([]try, uint32) {
 			out = append(out, try{node: -1, parent: -1, start: from, end: max(to, from), errClass: class, layer: rows.LayerSDK, source: rows.SourceEvent})
 		}
 		from = max(to, from)
+	}
+	if rising == maxAttempts && n.EventsDropped {
+		return nil, 0
 	}
 	if rising < maxAttempts {
 		total = max(total, uint32(rising)) // marks of earlier tries were lost

@@ -139,3 +139,26 @@ func TestAnEndInTheFutureHidesNoSilence(t *testing.T) {
 		}
 	}
 }
+
+// Where a span's events were dropped, those that are left count its tries only if they are
+// numbered.
+func TestTriesAreNotCountedWhereEventsWereDropped(t *testing.T) {
+	call := func(dropped bool, events ...any) *rows.Operation {
+		s := chat("c", "", "m", 0, 9, events...)
+		s.EventsDropped = dropped
+		return one(t, analyze(t, s))
+	}
+	for name, events := range map[string][]any{
+		"retries":  {ev("gen_ai.retry", 3), ev("gen_ai.retry", 6)},
+		"attempts": {ev("gen_ai.request.attempt", 0), ev("gen_ai.request.attempt", 3), ev("gen_ai.request.attempt", 6)},
+	} {
+		attemptsAre(t, call(false, events...), 3, rows.SourceEvent)
+		if o := call(true, events...); o.Attempts != nil || o.HiddenTotalNS != nil {
+			t.Errorf("%s without numbers, some dropped: attempts are %d, want unknown", name, *o.Attempts)
+		}
+	}
+	// The first of three was dropped, but the second says that it is the second.
+	if o := call(true, ev("gen_ai.retry", 6, kv("attempt", 2))); o.Attempts == nil || *o.Attempts != 3 {
+		t.Errorf("numbered: attempts are %v, want 3", o.Attempts)
+	}
+}
