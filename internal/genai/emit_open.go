@@ -15,6 +15,10 @@ func (a *analysis) readRunning() {
 	a.running = n
 }
 
+// clockTolerance is how far ahead a sender's clock may be for its instants to be taken as
+// they are.
+const clockTolerance = 60 * sec
+
 // openRow is the snapshot of a trace whose root has not ended, nil where nothing is known
 // to be open.
 func (a *analysis) openRow() *rows.OpenRequest {
@@ -27,7 +31,7 @@ func (a *analysis) openRow() *rows.OpenRequest {
 		Spans: uint32(len(a.nodes) + a.t.Heartbeats), Operations: uint32(len(a.ops)),
 	}
 	anchor := first.start
-	came := a.t.Now // no span ended after it came: what a wrong clock claims would hide silence
+	came := a.t.Now // no span ended after it came: what a clock far ahead claims would hide silence
 	if a.t.LastArrival > 0 {
 		came = min(came, a.t.LastArrival)
 	}
@@ -46,7 +50,11 @@ func (a *analysis) openRow() *rows.OpenRequest {
 	}
 	for _, i := range a.order {
 		n := &a.nodes[i]
-		row.LastSpanAt = max(row.LastSpanAt, min(n.end, came))
+		end := n.end
+		if end > came+clockTolerance {
+			end = max(came, n.start)
+		}
+		row.LastSpanAt = max(row.LastSpanAt, end)
 		look(n)
 	}
 	row.Agent = clip(row.Agent, maxName)
