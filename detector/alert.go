@@ -86,15 +86,19 @@ func Fingerprint(detection string, s Slice) string {
 // maxLabel bounds a label's value in bytes.
 const maxLabel = 200
 
+// bounded cuts a long value and puts a part of its hash in place of the rest: receivers tell
+// alerts apart by their labels alone, and names may differ at their end only.
 func bounded(s string) string {
 	if len(s) <= maxLabel {
 		return s
 	}
-	s = s[:maxLabel]
-	for !utf8.ValidString(s) {
+	sum := sha256.Sum256([]byte(s))
+	end := "~" + hex.EncodeToString(sum[:8])
+	s = s[:maxLabel-len(end)]
+	for r, n := utf8.DecodeLastRuneInString(s); r == utf8.RuneError && n == 1; r, n = utf8.DecodeLastRuneInString(s) {
 		s = s[:len(s)-1]
 	}
-	return s
+	return s + end
 }
 
 // LabelNames are the labels an alert can have, all bounded in number and length.

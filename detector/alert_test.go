@@ -1,8 +1,10 @@
 package detector
 
 import (
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -58,4 +60,15 @@ func TestSlicesThatDiffer(t *testing.T) {
 	all := []Verdict{of("m1", Breach), of("m2", Breach), of("m3", Quiet), of("m4", Hold), {Detection: P95Spread, Slice: Slice{Service: "shop"}, Level: Breach}, {Detection: P95Surge, Slice: Slice{Service: "mail"}, Level: Quiet}}
 	require.Equal(t, "also: chat m2 (streamed) of planner; as usual: chat m3 (streamed) of planner", differs(all[0], all))
 	require.Equal(t, "also: none; as usual: none", differs(all[4], all))
+}
+
+// Receivers tell alerts apart by labels: slices whose long names differ at their end only are two.
+func TestLongNamesStayApart(t *testing.T) {
+	long := strings.Repeat("ä", 150)
+	a, b := labels(P95Surge, Warning, Slice{Service: "x" + long + "a"}), labels(P95Surge, Warning, Slice{Service: "x" + long + "b"})
+	require.NotEqual(t, a, b)
+	require.True(t, utf8.ValidString(a["service"]))
+	require.LessOrEqual(t, len(a["service"]), maxLabel)
+	require.Equal(t, a, labels(P95Surge, Warning, Slice{Service: "x" + long + "a"}))
+	require.Equal(t, strings.Repeat("n", maxLabel), bounded(strings.Repeat("n", maxLabel)))
 }

@@ -173,7 +173,13 @@ func (c Config) Validate() error {
 		if o.Match == (Match{}) {
 			errs = append(errs, fmt.Errorf("%s: matches every slice: name at least one of service, agent, kind, target, stream, or set the rule without override", at[:len(at)-1]))
 		}
-		errs = append(errs, o.Rules.problems(at)...)
+		for j, before := range c.Overrides[:i] {
+			if before.Match != (Match{}) && before.covers(o.Match) {
+				errs = append(errs, fmt.Errorf("%s: never used: all that it matches matches overrides[%d], and the first counts; put the narrower one first", at[:len(at)-1], j))
+				break
+			}
+		}
+		errs = append(append(errs, o.Match.problems(at)...), o.Rules.problems(at)...)
 	}
 	return errors.Join(errs...)
 }

@@ -28,6 +28,9 @@ type track struct {
 	// Told is the last transition that went to the outbox, 0 if receivers know nothing of
 	// the alert since it began.
 	Told uint32 `json:"told,omitempty"`
+	// ToldAs is the severity that receivers know. It is a label, so that they would take the
+	// same alert with another one for another alert.
+	ToldAs string `json:"told_as,omitempty"`
 	// Seen is the window last judged.
 	Seen Interval `json:"seen"`
 	// stale holds repeats back until then or until a verdict says that the alert goes on:
@@ -145,7 +148,7 @@ func (t *track) breaches() int {
 }
 
 func (b *book) begin(cfg Config, t *track, v Verdict, now time.Time) *Alert {
-	t.Votes, t.Quiet, t.LastJudged, t.LastSent, t.Told, t.Seen = nil, 0, now, time.Time{}, 0, Interval{v.From, v.To}
+	t.Votes, t.Quiet, t.LastJudged, t.LastSent, t.Told, t.ToldAs, t.Seen = nil, 0, now, time.Time{}, 0, "", Interval{v.From, v.To}
 	t.Alert.Muted, t.Alert.MutedBy = "", ""
 	started, touched := v.From, v.From
 	if !v.Since.IsZero() {
@@ -189,7 +192,8 @@ func (b *book) fireOrLapse(cfg Config, t *track, v Verdict, now time.Time) *Aler
 // set copies a verdict's findings into the alert.
 func (t *track) set(cfg Config, v Verdict, now time.Time) {
 	a := &t.Alert
-	a.At, a.Severity, a.Shadow = now, v.Severity, cfg.For(v.Slice).Shadow[v.Detection] || v.Detection == Alert504
+	// What receivers know goes on being told until it ends, whatever shadow says by then.
+	a.At, a.Severity, a.Shadow = now, v.Severity, v.Detection == Alert504 || t.Told == 0 && cfg.For(v.Slice).Shadow[v.Detection]
 	a.Labels, a.Annotations = labels(v.Detection, v.Severity, v.Slice), cfg.annotations(v, a.Fingerprint)
 	a.Value, a.Threshold, a.Baseline, a.Unit = v.Value, v.Threshold, v.Baseline, v.Unit
 	a.Window, a.Samples, a.Evidence = v.To.Sub(v.From), v.Samples, v.Evidence
@@ -220,6 +224,15 @@ func (t *track) copy() *Alert {
 	a := t.Alert
 	a.Labels, a.Annotations = maps.Clone(a.Labels), maps.Clone(a.Annotations)
 	return &a
+}
+
+// asTold is the alert with the severity that receivers know.
+func (t *track) asTold() *Alert {
+	a := t.copy()
+	if t.ToldAs != "" && t.ToldAs != a.Severity {
+		a.Severity, a.Labels["severity"] = t.ToldAs, t.ToldAs
+	}
+	return a
 }
 
 // keepResolved is how long a resolved track is kept: its transition number must

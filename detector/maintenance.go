@@ -47,6 +47,7 @@ func (c Config) planned() (plan, error) {
 	var errs []error
 	for i, m := range c.Maintenance {
 		s, err := m.read()
+		err = append(err, m.Match.problems("")...)
 		for _, e := range err {
 			errs = append(errs, fmt.Errorf("maintenance[%d].%w", i, e))
 		}
@@ -159,24 +160,30 @@ func ofDay(text string) (time.Duration, error) {
 	return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute, err
 }
 
-// overlaps says whether [from, to) has a part in the stretch. A weekly one starts by the
-// clock of its zone, also on days when that is moved, and has its full length.
+// overlaps says whether [from, to) has a part in the stretch. A weekly one starts and ends by
+// the clock of its zone, also on days when that is moved.
 func (s *stretch) overlaps(from, to time.Time) bool {
 	if !s.weekly {
 		return s.from.Before(to) && from.Before(s.to)
 	}
 	// The stretch of the day before may still go on.
 	at := from.In(s.zone)
-	for day := time.Date(at.Year(), at.Month(), at.Day()-1, 0, 0, 0, 0, s.zone); day.Before(to); day = day.AddDate(0, 0, 1) {
-		if !s.days[day.Weekday()] {
-			continue
+	for i := -1; ; i++ {
+		clock := func(since time.Duration) time.Time {
+			return time.Date(at.Year(), at.Month(), at.Day()+i, 0, int(since.Minutes()), 0, 0, s.zone)
 		}
-		start := time.Date(day.Year(), day.Month(), day.Day(), 0, int(s.start.Minutes()), 0, 0, s.zone)
-		if start.Before(to) && from.Before(start.Add(s.length)) {
+		start, end := clock(s.start), clock(s.start+s.length)
+		if !start.Before(to) {
+			return false
+		}
+		if !start.Before(end) { // an hour that the clock leaves out
+			end = start.Add(s.length)
+		}
+		// Noon is of each day; some zones leave midnight out.
+		if s.days[clock(12*time.Hour).Weekday()] && from.Before(end) {
 			return true
 		}
 	}
-	return false
 }
 
 // over gives the first maintenance of slice that has a part in [from, to), or nil.

@@ -86,8 +86,11 @@ func (b *book) due(now time.Time) []*Alert {
 		default:
 			continue
 		}
+		if a.State == Firing {
+			t.ToldAs = a.Severity
+		}
 		t.Told, t.LastSent = a.Transition, now
-		out = append(out, t.copy())
+		out = append(out, t.asTold())
 	}
 	slices.SortStableFunc(out, func(x, y *Alert) int { return x.At.Compare(y.At) })
 	return out
@@ -112,13 +115,16 @@ func (b *book) wake(cfg Config, now time.Time) {
 
 // repeats gives the alerts that are due to be sent again: firing ones, so that receivers
 // that expire alerts keep them, and for a while resolved ones, for receivers that were
-// away or have forgotten. It notes that they have been.
+// away or have forgotten. It notes that they have been. One whose severity has risen while it is
+// muted is repeated as they know it: unrepeated it would seem to have ended.
 func (b *book) repeats(cfg Config, now time.Time) []*Alert {
 	var out []*Alert
 	for _, fp := range b.fingerprints() {
 		t := b.Tracks[fp]
 		switch a := &t.Alert; {
-		case t.Told == 0 || t.Told < a.Transition || now.Sub(t.LastSent) < cfg.ResendEvery || now.Before(t.stale):
+		case t.Told == 0 || t.Told < a.Transition && a.State != Firing || now.Before(t.stale):
+			continue
+		case now.Sub(t.LastSent).Abs() < cfg.ResendEvery: // much less than 0 where the clock was set back
 			continue
 		case a.State == Firing && !a.Shadow:
 		case a.State == Resolved && now.Sub(a.ResolvedAt) <= resolvedFor:
@@ -126,7 +132,9 @@ func (b *book) repeats(cfg Config, now time.Time) []*Alert {
 			continue
 		}
 		t.LastSent = now
-		out = append(out, t.copy())
+		told := t.asTold()
+		told.Transition = t.Told
+		out = append(out, told)
 	}
 	return out
 }

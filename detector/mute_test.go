@@ -138,6 +138,70 @@ func TestMaintenanceKeepsAlertsAndTellsWhatOutlastsIt(t *testing.T) {
 	require.True(t, base.clean(Slice{Service: "mail"}, t0.Unix()))
 }
 
+// An alert that receivers know and that becomes critical in maintenance or in shadow is repeated
+// all the same: unrepeated it would lapse there and seem to have ended. In maintenance they are
+// not told that it has become worse, and its end is of what they know.
+func TestWhatReceiversKnowIsRepeatedWhenItBecomesCriticalUntold(t *testing.T) {
+	for name, c := range map[string]struct{ maintenance, shadow bool }{"maintenance": {maintenance: true}, "shadow": {shadow: true}} {
+		t.Run(name, func(t *testing.T) {
+			cfg, b := DefaultConfig(), newBook()
+			for m := 1; m < 4; m++ {
+				play(b, cfg, nil, m, breach(P95Surge, planner, m, Warning))
+			}
+			var p plan
+			if c.maintenance {
+				cfg.Maintenance = []Maintenance{{From: t0.Format(time.RFC3339), To: t0.Add(time.Hour).Format(time.RFC3339)}}
+				var err error
+				p, err = cfg.planned()
+				require.NoError(t, err)
+			}
+			if c.shadow {
+				cfg.Shadow = map[string]bool{P95Surge: true}
+			}
+			severity := Warning
+			if c.shadow {
+				severity = Critical
+			}
+			repeats := 0
+			for m := 4; m < 30; m++ {
+				play(b, cfg, p, m, breach(P95Surge, planner, m, Critical))
+				for _, a := range b.repeats(cfg, t0.Add(time.Duration(m)*time.Minute+45*time.Second)) {
+					repeats++
+					require.Equal(t, []string{Firing, severity, severity}, []string{a.State, a.Severity, a.Labels["severity"]})
+				}
+			}
+			require.GreaterOrEqual(t, repeats, 25)
+			track := b.Tracks[Fingerprint(P95Surge, planner)]
+			require.Equal(t, Critical, track.Alert.Severity)
+			for m := 30; m < 35; m++ {
+				b.observe(cfg, quiet(breach(P95Surge, planner, m, Warning)), t0.Add(time.Duration(m+1)*time.Minute))
+			}
+			end := b.due(t0.Add(36 * time.Minute))
+			require.Len(t, end, 1)
+			require.Equal(t, []string{Resolved, severity, severity}, []string{end[0].State, end[0].Severity, end[0].Labels["severity"]})
+			again := b.repeats(cfg, t0.Add(37*time.Minute))
+			require.Len(t, again, 1)
+			require.Equal(t, end[0].Key(), again[0].Key())
+			require.Equal(t, severity, again[0].Labels["severity"])
+		})
+	}
+}
+
+// A clock that is set back by a day holds back neither repeats nor tries.
+func TestAClockSetBackByADayHoldsBackNothing(t *testing.T) {
+	cfg, b := DefaultConfig(), newBook()
+	for m := 1; m < 3; m++ {
+		play(b, cfg, nil, m, breach(P95Surge, planner, m, Warning))
+	}
+	require.Len(t, b.repeats(cfg, t0.Add(-24*time.Hour)), 1)
+	require.Empty(t, b.repeats(cfg, t0.Add(-24*time.Hour+30*time.Second)))
+	var w tries
+	w.after(false, t0, cfg.EndsAfter)
+	require.True(t, w.waits(t0.Add(14*time.Second)))
+	require.False(t, w.waits(t0.Add(15*time.Second)))
+	require.False(t, w.waits(t0.Add(-24*time.Hour)))
+}
+
 func TestTheEndIsRepeatedForFiveMinutes(t *testing.T) {
 	cfg, b := DefaultConfig(), newBook()
 	for m := 1; m < 3; m++ {
@@ -205,6 +269,11 @@ func TestWeeklyMaintenance(t *testing.T) {
 	}
 	berlin := Maintenance{Weekly: "Sat,Sun 22:00-02:00", Zone: "Europe/Berlin"}
 	days := Maintenance{Weekly: "fri-mon 00:00-24:00"}
+	// The clock of Berlin skips 02:00 to 03:00 on 29 March 2026 and has it twice on 25 October, so
+	// that Sundays have 23 and 25 hours; that of Cairo skips the first hour of 26 April 2024, a Friday.
+	sunday := Maintenance{Weekly: "Sun 00:00-24:00", Zone: "Europe/Berlin"}
+	skipped := Maintenance{Weekly: "Sun 02:00-02:30", Zone: "Europe/Berlin"}
+	cairo := Maintenance{Weekly: "Fri 00:00-06:00", Zone: "Africa/Cairo"}
 	for _, c := range []struct {
 		m    Maintenance
 		at   string
@@ -223,6 +292,18 @@ func TestWeeklyMaintenance(t *testing.T) {
 		{days, "2026-03-06 00:00 UTC", true},
 		{days, "2026-03-09 23:59 UTC", true},
 		{days, "2026-03-10 00:00 UTC", false},
+		{sunday, "2026-03-28 23:00 UTC", true},
+		{sunday, "2026-03-29 21:59 UTC", true},
+		{sunday, "2026-03-29 22:00 UTC", false},
+		{sunday, "2026-10-24 22:00 UTC", true},
+		{sunday, "2026-10-25 22:59 UTC", true},
+		{sunday, "2026-10-25 23:00 UTC", false},
+		{skipped, "2026-03-29 01:29 UTC", true},
+		{skipped, "2026-03-29 01:30 UTC", false},
+		{cairo, "2024-04-25 21:59 UTC", false},
+		{cairo, "2024-04-25 22:00 UTC", true},
+		{cairo, "2024-04-26 02:59 UTC", true},
+		{cairo, "2024-04-26 03:00 UTC", false},
 		{Maintenance{From: "2026-03-07 22:00", To: "2026-03-07 23:00", Zone: "America/New_York"}, "2026-03-08 03:30 UTC", true},
 		{Maintenance{From: "2026-03-07 22:00", To: "2026-03-07 23:00", Zone: "America/New_York"}, "2026-03-08 04:00 UTC", false},
 	} {
@@ -244,10 +325,11 @@ func TestMistakesInMaintenanceAreNamed(t *testing.T) {
 		{From: "2026-03-07 22:00", To: "2026-03-07 21:00"},
 		{From: "yesterday", To: "tomorrow"},
 		{},
+		{Match: Match{Service: "a*b"}, Weekly: "Sat 22:00-02:00"},
 	}
 	err := cfg.Validate()
 	for _, want := range []string{`maintenance[0].zone "Mars/Olympus"`, `maintenance[1].weekly "Caturday 22:00-02:00": "Caturday" is no day`, `maintenance[2].weekly`, `maintenance[3].weekly`,
-		`maintenance[4].weekly "Sat 22:00-23:00": leave it out`, `maintenance[5].from: want both`, `maintenance[6].to "2026-03-07 21:00": want it after`, `maintenance[7].from "yesterday"`, `maintenance[7].to "tomorrow"`, `maintenance[8].from: want both`} {
+		`maintenance[4].weekly "Sat 22:00-23:00": leave it out`, `maintenance[5].from: want both`, `maintenance[6].to "2026-03-07 21:00": want it after`, `maintenance[7].from "yesterday"`, `maintenance[7].to "tomorrow"`, `maintenance[8].from: want both`, `maintenance[9].service "a*b": want "*" at the end alone`} {
 		require.ErrorContains(t, err, want)
 	}
 }

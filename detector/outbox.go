@@ -55,6 +55,12 @@ func (t *tries) after(ok bool, now time.Time, endsAfter time.Duration) {
 	t.next = now.Add(wait)
 }
 
+// waits says that the next try is not due. A wait that is longer than any is one from before the
+// clock was set back.
+func (t *tries) waits(now time.Time) bool {
+	return now.Before(t.next) && t.next.Sub(now) <= maxBackoff
+}
+
 // parcel is what one notifier is given in a round, and how it fared.
 type parcel struct {
 	to     Notifier
@@ -74,7 +80,7 @@ func (e *Engine) notify(ctx context.Context, now time.Time) error {
 	repeats := e.book.repeats(e.cfg, now)
 	var parcels []*parcel
 	for _, n := range e.notifiers {
-		if t := e.tries[n.Name()]; t != nil && now.Before(t.next) {
+		if t := e.tries[n.Name()]; t != nil && t.waits(now) {
 			continue
 		}
 		p := &parcel{to: n}

@@ -77,6 +77,21 @@ func (m Match) Matches(s Slice) bool {
 	return true
 }
 
+// covers says whether m matches every slice that o matches.
+func (m Match) covers(o Match) bool {
+	return m.Matches(Slice{Service: o.Service, Agent: o.Agent, Kind: o.Kind, Target: o.Target, Stream: o.Stream})
+}
+
+// problems names parts that match nothing, each with its key after prefix.
+func (m Match) problems(prefix string) (errs []error) {
+	for _, p := range [...][2]string{{"service", m.Service}, {"agent", m.Agent}, {"kind", m.Kind}, {"target", m.Target}, {"stream", m.Stream}} {
+		if name := strings.TrimSuffix(p[1], "*"); strings.Contains(name, "*") {
+			errs = append(errs, fmt.Errorf("%s%s %q: want \"*\" at the end alone, where it matches every value that begins so", prefix, p[0], p[1]))
+		}
+	}
+	return errs
+}
+
 // For gives the rules of a slice: those of the first override that matches, or else the
 // general ones.
 func (c *Config) For(s Slice) *Rules {

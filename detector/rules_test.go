@@ -42,6 +42,25 @@ func TestTheFirstOverrideThatMatchesCounts(t *testing.T) {
 	require.EqualValues(t, 3, cfg.For(detector.Slice{Service: "b", Kind: "tool"}).Surge.Ratio)
 }
 
+// An override that an earlier one hides, and one with a star that matches nothing, are mistakes.
+func TestOverridesThatAreNeverUsed(t *testing.T) {
+	check := func(of ...detector.Match) error {
+		cfg := detector.DefaultConfig()
+		for _, m := range of {
+			cfg.Overrides = append(cfg.Overrides, detector.Override{Match: m, Rules: cfg.Rules})
+		}
+		return cfg.Validate()
+	}
+	for _, hidden := range []detector.Match{{Service: "a"}, {Service: "ab*"}, {Service: "a*", Kind: "chat"}, {Service: "a*"}} {
+		require.ErrorContains(t, check(detector.Match{Service: "a*"}, hidden), "overrides[1]: never used: all that it matches matches overrides[0]", "%+v", hidden)
+	}
+	for _, seen := range []detector.Match{{Service: "*"}, {Kind: "chat"}, {Service: "b"}, {Service: "A"}} {
+		require.NoError(t, check(detector.Match{Service: "a*"}, seen), "%+v", seen)
+	}
+	require.NoError(t, check(detector.Match{Service: "a", Kind: "chat"}, detector.Match{Service: "a"}))
+	require.ErrorContains(t, check(detector.Match{Target: "gpt-*-mini"}), `overrides[0].target "gpt-*-mini": want "*" at the end alone`)
+}
+
 // A change of settings in an incident takes effect in the next round, and alerts stay.
 func TestReconfigureKeepsAlerts(t *testing.T) {
 	g := seeded(t)
