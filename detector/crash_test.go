@@ -328,7 +328,7 @@ func TestC62AQuietServiceAndAStoreThatIsAway(t *testing.T) {
 	during(40*time.Second, true)
 	during(10*time.Minute, false)
 	require.Empty(t, sink.news())
-	during(11*time.Minute, true)
+	during(10*time.Minute, true)
 	require.Len(t, sink.news(), 1)
 	require.Equal(t, detector.PipelineHealth, sink.news()[0].Detection)
 	require.Equal(t, detector.Warning, sink.news()[0].Severity)

@@ -190,6 +190,28 @@ func TestSpreadAndSurgeBoundaries(t *testing.T) {
 	require.Equal(t, Breach, spread(4.6))
 	require.NotEqual(t, Breach, spread(3.2))
 	require.Equal(t, Quiet, spread(1.0))
+	// Close to it, without chance: evenly spaced times with the interquartile range of so many times
+	// the baseline's SD, and all calls at so many times its P95. Buckets are 4 % wide.
+	wide := calm(rng, 2000, 600)
+	even := func(factor float64) []float64 {
+		half := factor * 1.349 * max(wide.SpreadMS, cfg.Spread.MinBand*wide.P95MS)
+		out := make([]float64, 3000)
+		for i := range out {
+			out[i] = 5000 + half*(2*(float64(i)+0.5)/3000-1)
+		}
+		return out
+	}
+	for factor, want := range map[float64]Level{3.85: Hold, 4.15: Breach} {
+		v := JudgeSpread(inference(t0, even(factor)), wide, cfg.Spread, 3)
+		require.Equal(t, want, v.Level, "%v times: %s", factor, v.Text)
+		require.InEpsilon(t, factor, v.Evidence.Numbers.At("robust_sd_ratio"), 0.02)
+		require.InEpsilon(t, 4, v.Threshold/v.Baseline, 1e-9)
+	}
+	for factor, want := range map[float64]Level{2.9: Hold, 3.1: Breach} {
+		v := JudgeSurge(inference(t0, fixed(1000, factor*base.P95MS)), base, cfg.Surge, 3)
+		require.Equal(t, want, v.Level, "%v times: %s", factor, v.Text)
+		require.InEpsilon(t, 3, v.Threshold/v.Baseline, 1e-9)
+	}
 	surge := func(factor float64) Level {
 		return JudgeSurge(inference(t0, around(rng, 1000, 5000*factor, 300*factor)), base, cfg.Surge, 3).Level
 	}
@@ -209,7 +231,7 @@ func TestSpreadClearsOnlyWhenP95IsBack(t *testing.T) {
 func TestS4SpreadWithoutErrorsFires(t *testing.T) {
 	rng := source(t)
 	base := calm(rng, 2000, 300)
-	v := JudgeSpread(inference(t0, around(rng, 300, 4500, 1500)), base, DefaultConfig().Spread, 3)
+	v := JudgeSpread(inference(t0, around(rng, 300, 2000, 1500)), base, DefaultConfig().Spread, 3)
 	require.Equal(t, Breach, v.Level, v.Text)
 	require.Equal(t, Warning, v.Severity)
 	require.Zero(t, v.Evidence.Numbers.At("status_504_share"))

@@ -110,17 +110,39 @@ func TestTTFTShiftNamesItsReason(t *testing.T) {
 	require.Equal(t, reasonCacheHits, v.Reason)
 	require.Contains(t, v.Cause, "75 % of input tokens came from it, now 5 %")
 
-	// C72, seen from above: prompts four times as long explain a wait four times as long.
-	v = judge(4, Tokens{Input: n * 16_000, Output: n * 300, Cached: n * 12_000})
+	// Without tokens nothing is explained away.
+	b.Tokens = Tokens{}
+	require.Equal(t, Breach, judge(3.5, Tokens{}).Level)
+}
+
+// C72, seen from above: prompts four times as long explain a wait four times as long.
+func TestC72LongPromptsExplainALateFirstToken(t *testing.T) {
+	rng := source(t)
+	cfg := DefaultConfig()
+	const n = 400
+	b := usualStreams(streams(spreadOut(rng, n, 900, 0.4), fixed(n, 30), Tokens{Input: n * 4000, Output: n * 300, Cached: n * 3000}), 10)
+	judge := func(factor float64, t Tokens) Verdict {
+		return JudgeTTFT(streams(spreadOut(rng, n, 900*factor, 0.4), fixed(n, 30), t), b, cfg.TTFT, cfg.MinBlocks)
+	}
+	v := judge(4, Tokens{Input: n * 16_000, Output: n * 300, Cached: n * 12_000})
 	require.Equal(t, Hold, v.Level)
 	require.Equal(t, reasonPrefill, v.Reason)
 	require.Contains(t, v.Cause, "prompts have become longer")
 	v = judge(14, Tokens{Input: n * 16_000, Output: n * 300, Cached: n * 12_000})
 	require.Equal(t, Breach, v.Level, "but not one fourteen times as long")
+}
 
-	// Without tokens nothing is explained away.
-	b.Tokens = Tokens{}
-	require.Equal(t, Breach, judge(3.5, Tokens{}).Level)
+// C22: calls that are not streamed have no time to first token: there is no verdict on it, and
+// their whole time is judged all the same.
+func TestC22NotStreamedHasNoFirstToken(t *testing.T) {
+	cfg := DefaultConfig()
+	slow := inference(t0, fixed(200, 25_000))
+	slow.Stream = "no"
+	base := calm(source(t), 2000, 200)
+	base.TTFT = LevelBaseline{Blocks: 100, P50MS: 900, P95MS: 1500} // as of a slice that once was streamed
+	require.Equal(t, Insufficient, JudgeTTFT(slow, base, cfg.TTFT, cfg.MinBlocks).Level)
+	require.Equal(t, Insufficient, JudgeGeneration(slow, base, cfg.Generation, cfg.MinBlocks).Level)
+	require.Equal(t, Breach, JudgeSurge(slow, base, cfg.Surge, cfg.MinBlocks).Level)
 }
 
 func TestTTFTShiftTellsAQueueFromOneWay(t *testing.T) {
