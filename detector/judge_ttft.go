@@ -2,6 +2,7 @@ package detector
 
 import (
 	"fmt"
+	"math"
 
 	"driftline/detector/stats"
 )
@@ -71,12 +72,14 @@ func JudgeTTFT(w OperationWindow, b OperationBaseline, cfg TTFTConfig, minBlocks
 
 // A busy backend has bursts of a minute or two in which all calls wait, and which hold more
 // calls than other minutes do. The wait has come to stay when lateMinutes of the window's minutes
-// have it, each of lateLeast calls or more: over lateShare of them, where one in twenty is usual,
-// wait longer than lateTimes the usual P95.
+// have it, each of lateLeast calls or more: over lateShare of them, where lateUsual is usual,
+// wait longer than lateTimes the usual P95, and so many would by chance in lateChance of minutes.
 const (
 	lateMinutes = 3
 	lateLeast   = 3
 	lateShare   = 0.1
+	lateUsual   = 0.05
+	lateChance  = 0.15
 	lateTimes   = 1.5
 )
 
@@ -89,12 +92,20 @@ func passing(w *OperationWindow, usualMS float64) bool {
 	able, late := 0, 0
 	for _, m := range w.LateTokens(lateTimes * usualMS) {
 		if m.N >= lateLeast {
-			if able++; m.K > lateShare*m.N {
+			if able++; m.late() {
 				late++
 			}
 		}
 	}
 	return able >= lateMinutes && late < lateMinutes
+}
+
+func (m Share) late() bool {
+	if m.K <= lateShare*m.N {
+		return false
+	}
+	p, err := stats.BinomialTail(uint64(math.Round(m.K)), uint64(math.Round(m.N)), lateUsual)
+	return err == nil && p <= lateChance
 }
 
 // uncached is how many input tokens no cache held.
