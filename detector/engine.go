@@ -334,7 +334,10 @@ func (e *Engine) evaluate(ctx context.Context, now time.Time) (Round, error) {
 		return round, err
 	}
 	e.metrics.judged(ctx, round.Verdicts)
-	dirty := e.live(ctx, now, append(round.Verdicts, seeing(w)), &round)
+	if away := now.Sub(e.lastOK); away > e.cfg.EndsAfter {
+		e.book.rest(away)
+	}
+	dirty := e.live(ctx, now, append(round.Verdicts, seeing(w)), true, &round)
 	if err := e.persist(ctx, now, dirty); err != nil {
 		return round, err
 	}
@@ -342,8 +345,9 @@ func (e *Engine) evaluate(ctx context.Context, now time.Time) (Round, error) {
 	return round, nil
 }
 
-// live moves the alerts on and reports whether the book changed.
-func (e *Engine) live(ctx context.Context, now time.Time, verdicts []Verdict, round *Round) bool {
+// live moves the alerts on and reports whether the book changed. Where the round sees nothing no
+// alert expires: that is for slices without traffic.
+func (e *Engine) live(ctx context.Context, now time.Time, verdicts []Verdict, sees bool, round *Round) bool {
 	var changes []*Alert
 	dirty := false
 	verdicts, muted := e.book.audible(e.cfg, verdicts)
@@ -357,10 +361,12 @@ func (e *Engine) live(ctx context.Context, now time.Time, verdicts []Verdict, ro
 			changes = append(changes, change)
 		}
 	}
-	expired, d := e.book.expire(e.cfg, now)
-	dirty = dirty || d
+	if sees {
+		expired, d := e.book.expire(e.cfg, now)
+		changes, dirty = append(changes, expired...), dirty || d
+	}
 	marked := e.book.mark(e.planned)
-	for _, c := range append(changes, expired...) {
+	for _, c := range changes {
 		if t := e.book.Tracks[c.Fingerprint]; t != nil && t.Alert.Transition == c.Transition {
 			c.Muted, c.MutedBy = t.Alert.Muted, t.Alert.MutedBy
 		}

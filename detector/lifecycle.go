@@ -239,6 +239,16 @@ func (t *track) asTold() *Alert {
 // not start again while receivers may remember the old ones.
 const keepResolved = 30 * 24 * time.Hour
 
+// rest takes the time in which no round saw anything out of the wait before alerts expire: the
+// store or the detector was away, or a clock jumped, and the slices' traffic is not known.
+func (b *book) rest(away time.Duration) {
+	for _, t := range b.Tracks {
+		if t.Alert.State == Pending || t.Alert.State == Firing {
+			t.LastJudged = t.LastJudged.Add(away)
+		}
+	}
+}
+
 // expire resolves alerts that could not be judged for long and forgets what is old.
 func (b *book) expire(cfg Config, now time.Time) (changes []*Alert, dirty bool) {
 	for _, fp := range b.fingerprints() {

@@ -109,6 +109,7 @@ func (b *book) wake(cfg Config, now time.Time) {
 		}
 		if t.Told > 0 && now.Sub(t.LastSent) >= cfg.EndsAfter {
 			t.stale = now.Add(time.Duration(cfg.ClearRounds)*time.Minute + 2*cfg.Interval)
+			t.LastJudged = t.LastJudged.Add(now.Sub(t.LastSent)) // as in rest
 		}
 	}
 }

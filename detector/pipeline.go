@@ -56,7 +56,7 @@ func (e *Engine) blind(ctx context.Context, now time.Time, round *Round) error {
 		Value: now.Sub(e.lastOK).Seconds(), Threshold: e.cfg.NoDataGrace.Seconds(),
 		Text:  fmt.Sprintf("no evaluation has succeeded for %s", short(now.Sub(e.lastOK))),
 		Cause: "the store cannot be reached, or refuses queries: see the detector's log"}
-	e.live(ctx, now, []Verdict{v.with(Breach, "store_unreachable")}, round)
+	e.live(ctx, now, []Verdict{v.with(Breach, "store_unreachable")}, false, round)
 	return errors.Join(e.notify(ctx, now))
 }
 

@@ -79,7 +79,7 @@ func TestSettingsAreReadAgainWhileQuestionsFail(t *testing.T) {
 // A clock that is set back by minutes shows the detector windows from before the alert again:
 // they are no recovery. One that was set forward and back neither ends nor repeats it.
 func TestAClockThatJumps(t *testing.T) {
-	for name, jump := range map[string]struct{ from, to int }{"back": {80, 92}, "far back": {60, 62}, "forward": {114, 118}} {
+	for name, jump := range map[string]struct{ from, to int }{"back": {80, 92}, "far back": {60, 62}, "forward": {114, 118}, "a day back": {108 - 1440, 112 - 1440}, "30 hours forward": {108 + 1800, 112 + 1800}} {
 		t.Run(name, func(t *testing.T) {
 			l := newLifetime()
 			sink := &collect{name: "sink"}
@@ -88,11 +88,56 @@ func TestAClockThatJumps(t *testing.T) {
 			require.Len(t, sink.news(), 1)
 			require.NoError(t, l.run(e, jump.from, jump.to))
 			require.NoError(t, l.run(e, 108, 120))
-			require.Len(t, sink.news(), 1)
+			require.Len(t, drifts(sink), 1)
 			require.NoError(t, l.run(e, 120, l.end+15))
-			require.Len(t, sink.news(), 2)
-			require.Equal(t, detector.Resolved, sink.news()[1].State)
-			require.Equal(t, sink.news()[0].Transition+1, sink.news()[1].Transition)
+			told := drifts(sink)
+			require.Len(t, told, 2)
+			require.Equal(t, detector.Resolved, told[1].State)
+			require.Equal(t, told[0].Transition+1, told[1].Transition)
+			require.Empty(t, told[1].Annotations["note"], "it did not expire")
+		})
+	}
+}
+
+// drifts leaves out what was told of the pipeline: at an hour from which no data is, it does not see.
+func drifts(sink *collect) (out []detector.Alert) {
+	for _, a := range sink.news() {
+		if a.Detection == detector.DeadlineDrift {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// An alert does not expire for want of traffic while no round sees any: neither with a store that
+// is away for longer than that takes, nor with a detector that was.
+func TestWhatIsNotSeenDoesNotExpire(t *testing.T) {
+	for _, who := range []string{"store", "detector"} {
+		t.Run(who, func(t *testing.T) {
+			l := newLifetime()
+			sink := &collect{name: "sink"}
+			st, e := l.breakable(t, sink)
+			require.NoError(t, l.run(e, 99, 108))
+			if who == "store" {
+				st.err = errors.New("connection refused")
+				for m := 108; m < 108+25*60; m += 5 {
+					require.Error(t, l.run(e, m, m+1))
+				}
+				st.err = nil
+			} else {
+				again, err := detector.New(detector.DefaultConfig(), st, st, []detector.Notifier{sink}, clock.NewManual(l.start))
+				require.NoError(t, err)
+				e = again
+			}
+			require.NoError(t, l.run(e, 108+25*60, 113+25*60))
+			require.Len(t, drifts(sink), 1, "no traffic is in the windows yet")
+			require.NoError(t, l.run(e, 114+25*60, 115+25*60))
+			for m := 115 + 25*60; m < 108+50*60; m += 5 {
+				require.NoError(t, l.run(e, m, m+1))
+			}
+			told := drifts(sink)
+			require.Len(t, told, 2, "a day that was seen to be without traffic ends it")
+			require.Contains(t, told[1].Annotations["note"], "no proof of recovery")
 		})
 	}
 }
