@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"driftline/internal/clock"
 )
@@ -26,7 +28,7 @@ type Options struct {
 	// Version is shown at the foot of each page.
 	Version string
 	// Ready fails, saying why, while detectd is not ready to judge (state not loaded,
-	// engine restarting). It is called on each /readyz and overview and must not block.
+	// engine restarting). It is called on each /readyz, overview and failed page, and must not block.
 	Ready func() error
 	// API serves /api/v1/; nil answers 404 there.
 	API http.Handler
@@ -315,7 +317,17 @@ func (s *server) failure(r *http.Request, err error) (*view, int) {
 		help = fmt.Sprintf("The queries of this page took longer than %s and were stopped. Try again; if it stays so, storage is overloaded. detectd's log has it under ref=%s.", formatDuration(s.QueryTimeout), ref)
 		status = http.StatusServiceUnavailable
 	}
+	if why := s.Ready(); why != nil {
+		help = sentence(why.Error()) + " This page is there when /readyz says ready; detectd's log has what failed under ref=" + ref + "."
+		return &view{name: "error", Title: "driftline is not ready", Body: help}, http.StatusServiceUnavailable
+	}
 	return &view{name: "error", Title: "This page could not be made", Body: help}, status
+}
+
+// sentence begins a text with a capital letter and ends it with a full stop.
+func sentence(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + strings.TrimRight(text[size:], ".") + "."
 }
 
 func clip(s string) string {

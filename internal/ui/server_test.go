@@ -207,6 +207,23 @@ func TestFailuresAreLoggedNotShown(t *testing.T) {
 	require.Contains(t, body(t, r), "took longer than 10 s")
 }
 
+// Somebody who opens a page while detectd waits for ClickHouse reads what it waits for.
+func TestAPageThatFailsWhileNotReadySaysWhatIsMissing(t *testing.T) {
+	f := newFixture()
+	f.err = errors.New("password=secret at host")
+	ready := errors.New("waiting for ClickHouse at 127.0.0.1:9000: connection refused")
+	h := handler(t, Options{Source: f, Ready: func() error { return ready }})
+	r := get(h, "/")
+	require.Equal(t, 503, r.StatusCode)
+	text := body(t, r)
+	require.Contains(t, text, "Waiting for ClickHouse at 127.0.0.1:9000: connection refused. ")
+	require.NotContains(t, text, "secret")
+	require.Regexp(t, `ref=[0-9a-f]{8}`, text)
+
+	f.err = nil
+	require.Equal(t, 200, get(h, "/").StatusCode, "what can be read is shown")
+}
+
 // slow is a Source that answers only when its context ends.
 type slow struct{ fixture }
 
