@@ -42,6 +42,7 @@ var versions = map[uint32][]object{
 	3: version3,
 	4: version4,
 	5: version5,
+	6: version6,
 }
 
 // version1 has shipped and does not change.
@@ -149,7 +150,7 @@ var version4 = []object{
 	{name: "rollup_attempts_1h_buffers", alters: "rollup_attempts_1h_base"},
 }
 
-// version5 may change until it ships: add a template to sql/0005 and a line here.
+// version5 has shipped and does not change.
 var version5 = []object{
 	{name: "spans_rebuild", rebuilds: "spans_base"},
 	{name: "rollup_endpoints_1h_rebuild", rebuilds: "rollup_endpoints_1h_base"},
@@ -163,5 +164,11 @@ var version5 = []object{
 	{name: "requests_codecs_5", alters: "requests_base"},
 	{name: "operations"},
 	{name: "attempts"},
+	{name: "requests"},
+}
+
+// version6 may change until it ships: add a template to sql/0006 and a line here.
+var version6 = []object{
+	{name: "requests_add_identity", alters: "requests_base"},
 	{name: "requests"},
 }

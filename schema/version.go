@@ -12,7 +12,7 @@ import (
 var files embed.FS
 
 // Version is the newest schema version this binary knows, and the only one it works with.
-const Version = 5
+const Version = 6
 
 // source returns an object's template text.
 func source(version uint32, name string) string {

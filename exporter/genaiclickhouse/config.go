@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/exporter/exporterhelper"
 
+	"driftline/internal/genai/dialects"
 	"driftline/internal/strictconf"
 	"driftline/schema"
 )
@@ -151,6 +152,8 @@ func (c *Config) Validate() error {
 		switch {
 		case key == "":
 			errs = append(errs, fmt.Errorf("span_attributes[%d]: is empty; remove it", i))
+		case dialects.NamesSomebody(key):
+			errs = append(errs, fmt.Errorf("span_attributes[%d]: %q names a user or a tenant, which is stored as a keyed hash only, in the requests' user_hash and tenant_hash; remove it", i, key))
 		case holdsContent(key):
 			errs = append(errs, fmt.Errorf("span_attributes[%d]: %q holds prompt, completion or tool content, which is never stored; remove it", i, key))
 		}

@@ -3,6 +3,7 @@ package genai
 import (
 	"time"
 
+	"driftline/internal/identity"
 	"driftline/internal/rows"
 )
 
@@ -52,6 +53,10 @@ type Options struct {
 	// RequestKeys are attribute keys whose value is one for all requests, of several traces,
 	// that are tries of one task; a plus joins keys that make it together. The first wins.
 	RequestKeys []string
+	// UserKeys and TenantKeys are more attribute keys to read from whom a request was for.
+	UserKeys, TenantKeys []string
+	// Identity hashes users and tenants; nil leaves them unknown.
+	Identity *identity.Hasher
 	// Timeouts are what services declare outside their spans, by service name; AnyService
 	// holds for services without an entry. What a span states wins.
 	Timeouts map[string]Timeouts

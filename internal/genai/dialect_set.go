@@ -40,6 +40,8 @@ type known struct {
 	unit int64
 	// number says that the fact is a number, so that text which is none states nothing.
 	number bool
+	// id says that the fact names somebody, so that text which names nobody states nothing.
+	id bool
 	// seen is the dialect that the key betrays.
 	seen keySet
 	// doc is the number of the document that gave the row.
@@ -226,19 +228,21 @@ func (d *Dialects) Means(key string) (dialect, meaning string) {
 // addRow adds a row of document doc, under each spelling of its key.
 func (d *Dialects) addRow(a *dialects.Attribute, doc int, bit keySet, signs []keySign) {
 	for i, key := range a.Keys() {
-		k := &known{doc: doc, slot: slotOf[a.Means], unit: units[a.Unit], seen: signOf(signs, key), rank: uint8(i), number: isNumber[a.Means] && a.Unit != "rfc3339"}
+		k := &known{doc: doc, slot: slotOf[a.Means], unit: units[a.Unit], seen: signOf(signs, key), rank: uint8(i), number: isNumber[a.Means] && a.Unit != "rfc3339", id: isID(slotOf[a.Means])}
 		if a.Precedence != nil {
 			k.rank += uint8(*a.Precedence)
 		}
 		if a.Only {
 			k.only = bit
 		}
-		if a.Header {
-			k.seen = 0 // a header says nothing of who captured it
+		if a.Header || k.id {
+			k.seen = 0 // a header says nothing of who captured it, and ids go with baggage to spans of all kinds
 		}
 		d.addKey(key, k, bit)
 	}
 }
+
+func isID(s slot) bool { return s == slotUser || s == slotTenant }
 
 // isNumber are the meanings whose values are numbers.
 var isNumber = func() map[string]bool {

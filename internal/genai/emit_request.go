@@ -1,6 +1,7 @@
 package genai
 
 import (
+	"driftline/internal/identity"
 	"driftline/internal/rows"
 )
 
@@ -14,6 +15,7 @@ func (a *analysis) requestRow(q *request) *rows.Request {
 	a.fillFacts(&r.Facts, n, n)
 	q.sums.fill(&r.Segments)
 	r.RequestID, r.ReleaseReason, r.RequestKey, r.LinkedTraceID = q.id, a.t.Reason, a.requestKey(q), a.linkedTrace(q)
+	r.UserHash, r.TenantHash = a.hashed(q, slotUser, identity.User), a.hashed(q, slotTenant, identity.Tenant)
 	r.Kind, r.Agent = a.kindOf(q), q.agent
 	r.StartedAt, r.EndedAt = q.start, q.end
 	r.SkewedSpans = q.skewed
@@ -33,6 +35,33 @@ func (a *analysis) requestRow(q *request) *rows.Request {
 	}
 	a.verdictOf(&r.Times, q.deadline, q.points, q.began, q.end, q.anchor, r.Outcome == rows.OutcomeError)
 	return r
+}
+
+// hashed is the keyed hash of whom the request was for: what its root states, else the
+// first of its spans that states it; nil where none does or there is no key.
+func (a *analysis) hashed(q *request, s slot, kind identity.Kind) *int64 {
+	if a.opt.Identity == nil {
+		return nil
+	}
+	of := func(n *node) *int64 {
+		if hash, ok := a.opt.Identity.Hash(kind, n.f.str(s)); ok {
+			return a.num(hash)
+		}
+		return nil
+	}
+	if q.root >= 0 {
+		if hash := of(&a.nodes[q.root]); hash != nil {
+			return hash
+		}
+	}
+	for i := range a.nodes {
+		if n := &a.nodes[i]; n.f.has(s) && n.req >= 0 && &a.reqs[n.req] == q {
+			if hash := of(n); hash != nil {
+				return hash
+			}
+		}
+	}
+	return nil
 }
 
 // countOperations sums over the request's operations. Tokens come from model calls

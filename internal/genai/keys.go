@@ -3,6 +3,8 @@ package genai
 import (
 	"strconv"
 	"strings"
+
+	"driftline/internal/identity"
 )
 
 // slot names one fact that some attribute can state, in the order of
@@ -69,6 +71,8 @@ const (
 	slotCallID
 	slotRPCStatus
 	slotRequestSize
+	slotUser
+	slotTenant
 	numSlots
 )
 
@@ -91,8 +95,8 @@ const requestBudgetRank = 2
 // completions or tool arguments are never kept, even when configured.
 func Wanted(key string, opt *Options) bool {
 	set := opt.set()
-	if _, ok := set.keys[key]; ok {
-		return true
+	if k, ok := set.keys[key]; ok {
+		return !k.id || opt != nil && opt.Identity != nil // nobody's id is held for nothing
 	}
 	if opt == nil {
 		return false
@@ -114,8 +118,11 @@ func Wanted(key string, opt *Options) bool {
 	return false
 }
 
-func (o *Options) lists() [6][]string {
-	return [6][]string{o.Attributes, o.BudgetKeys, o.ReceivedAtKeys, o.PerceivedRemainingKeys, o.AgentTimeKeys, o.PriorityKeys}
+func (o *Options) lists() [8][]string {
+	if o.Identity == nil {
+		return [8][]string{o.Attributes, o.BudgetKeys, o.ReceivedAtKeys, o.PerceivedRemainingKeys, o.AgentTimeKeys, o.PriorityKeys}
+	}
+	return [8][]string{o.Attributes, o.BudgetKeys, o.ReceivedAtKeys, o.PerceivedRemainingKeys, o.AgentTimeKeys, o.PriorityKeys, o.UserKeys, o.TenantKeys}
 }
 
 // facts is what a list of attributes states: for each slot the value of its
@@ -142,7 +149,7 @@ func (f *facts) read(set *Dialects, attrs []Attr, extra map[string]*known) {
 			}
 		}
 		f.seen |= k.seen
-		if a.Value.Type == ValueEmpty || k.number && !readable(&a.Value, k.unit) {
+		if a.Value.Type == ValueEmpty || k.number && !readable(&a.Value, k.unit) || k.id && !names(&a.Value) {
 			continue // what was redacted or not given must not hide what another key says
 		}
 		switch have := f.at[k.slot]; {
@@ -268,6 +275,12 @@ func readable(v *Value, unit int64) bool {
 	return ok && (unit != unitNone || x >= 0)
 }
 
+// names says whether v names a user or tenant.
+func names(v *Value) bool {
+	text, ok := v.AsString()
+	return ok && identity.Names(text)
+}
+
 // grpcTimeout reads gRPC's timeout: 1 to 8 digits and a letter for the unit, in which
 // M are minutes and m milliseconds.
 func grpcTimeout(text string) (int64, bool) {
@@ -326,13 +339,13 @@ func (f *facts) positive(s slot) (int64, bool) {
 // key's ending: _ms, _us, _ns; seconds otherwise. Instants are milliseconds unless the
 // key ends in _s or _ns.
 func (o *Options) extraKeys() map[string]*known {
-	if len(o.BudgetKeys)+len(o.ReceivedAtKeys)+len(o.PerceivedRemainingKeys)+len(o.AgentTimeKeys)+len(o.PriorityKeys) == 0 {
+	if len(o.BudgetKeys)+len(o.ReceivedAtKeys)+len(o.PerceivedRemainingKeys)+len(o.AgentTimeKeys)+len(o.PriorityKeys)+len(o.UserKeys)+len(o.TenantKeys) == 0 {
 		return nil
 	}
 	out := map[string]*known{}
 	add := func(keys []string, s slot, plain int64) {
 		for i, k := range keys {
-			out[k] = &known{slot: s, rank: uint8(min(100+i, 255)), unit: unitOfKey(k, plain)}
+			out[k] = &known{slot: s, rank: uint8(min(100+i, 255)), unit: unitOfKey(k, plain), id: isID(s)}
 		}
 	}
 	add(o.BudgetKeys, slotBudget, sec)
@@ -340,6 +353,8 @@ func (o *Options) extraKeys() map[string]*known {
 	add(o.PerceivedRemainingKeys, slotPerceived, sec)
 	add(o.AgentTimeKeys, slotAgentTime, sec)
 	add(o.PriorityKeys, slotPriority, unitNone)
+	add(o.UserKeys, slotUser, unitNone)
+	add(o.TenantKeys, slotTenant, unitNone)
 	return out
 }
 

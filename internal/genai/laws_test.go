@@ -258,6 +258,7 @@ func checkFacts(t failer, f rows.Facts) {
 // mayBeNegative are the columns that say how far past a deadline something is.
 var mayBeNegative = map[string]bool{
 	"true_remaining_ns": true, "drift_ns": true, "remaining_ns": true, "perceived_remaining_ns": true,
+	"user_hash": true, "tenant_hash": true, // 64 bits of any kind
 }
 
 func notNegative(t failer, r rows.Row) {

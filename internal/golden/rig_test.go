@@ -114,6 +114,12 @@ func newRig(t *testing.T, s *storage) *rig {
 
 func newRigAt(t *testing.T, s *storage, base time.Time) *rig {
 	t.Helper()
+	return newRigWith(t, s, base, func(*genaisegment.Config) {})
+}
+
+// newRigWith makes a rig whose processor has other settings than the defaults.
+func newRigWith(t *testing.T, s *storage, base time.Time, change func(*genaisegment.Config)) *rig {
+	t.Helper()
 	r := &rig{storage: s, t: t, clock: clock.NewManual(base), run: s.runs, base: base}
 	next, err := consumer.NewTraces(func(_ context.Context, td ptrace.Traces) error {
 		batch := ptrace.NewTraces()
@@ -124,7 +130,10 @@ func newRigAt(t *testing.T, s *storage, base time.Time) *rig {
 	})
 	require.NoError(t, err)
 	pf := genaisegment.NewFactoryWithClock(r.clock)
-	r.proc, err = pf.CreateTraces(t.Context(), processortest.NewNopSettings(pf.Type()), pf.CreateDefaultConfig(), next)
+	cfg := pf.CreateDefaultConfig().(*genaisegment.Config)
+	change(cfg)
+	require.NoError(t, cfg.Validate())
+	r.proc, err = pf.CreateTraces(t.Context(), processortest.NewNopSettings(pf.Type()), cfg, next)
 	require.NoError(t, err)
 	require.NoError(t, r.proc.Start(t.Context(), componenttest.NewNopHost()))
 	return r

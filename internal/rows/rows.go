@@ -191,6 +191,11 @@ type Request struct {
 	// LinkedTraceID is the trace that the root links to: a root that was detached from its
 	// caller's trace. Empty for none.
 	LinkedTraceID string `row:"linked_trace_id"`
+	// UserHash is a keyed hash of the user that the request was for: 64 bits of HMAC-SHA-256
+	// under the processor's identity key. Nil without a key, or where no span says.
+	UserHash *int64 `row:"user_hash"`
+	// TenantHash is the same of the tenant: the customer, team or organisation.
+	TenantHash *int64 `row:"tenant_hash"`
 }
 
 // Table is TableRequests.

@@ -37,6 +37,9 @@ type CollectorOptions struct {
 	ClickHouse, Database string
 	// Password is that of the user "default" there.
 	Password string
+	// IdentityKey is the key under which users and tenants are hashed; empty leaves them
+	// unknown.
+	IdentityKey string
 	// Processor and Exporter are further settings of the two components, merged over
 	// the defaults as in a collector's YAML.
 	Processor, Exporter map[string]any
@@ -57,12 +60,19 @@ func (o CollectorOptions) config() (string, error) {
 	for k, v := range o.Exporter {
 		exporterConfig[k] = v
 	}
+	processorConfig := map[string]any{}
+	if o.IdentityKey != "" {
+		processorConfig["identity_key"] = strings.ReplaceAll(o.IdentityKey, "$", "$$")
+	}
+	for k, v := range o.Processor {
+		processorConfig[k] = v
+	}
 	doc := map[string]any{
 		"receivers": map[string]any{"otlp": map[string]any{"protocols": map[string]any{
 			"grpc": map[string]any{"endpoint": o.OTLPGRPC},
 			"http": map[string]any{"endpoint": o.OTLPHTTP},
 		}}},
-		"processors": map[string]any{"genaisegment": o.Processor},
+		"processors": map[string]any{"genaisegment": processorConfig},
 		"exporters":  map[string]any{"genaiclickhouse": exporterConfig},
 		"service": map[string]any{
 			"pipelines": map[string]any{"traces": map[string]any{

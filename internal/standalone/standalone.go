@@ -17,6 +17,7 @@ import (
 	"driftline/internal/clock"
 	"driftline/internal/daemon"
 	"driftline/internal/engine"
+	"driftline/internal/identity"
 	"driftline/schema"
 )
 
@@ -168,6 +169,9 @@ func Run(ctx context.Context, o Options, ready func(Info)) (err error) {
 	co.ClickHouse = "http://" + storage.Supervisor.Addr()
 	co.Database = storage.Target.Database()
 	co.Password = o.EnginePassword
+	if co.IdentityKey == "" {
+		co.IdentityKey = os.Getenv(identity.EnvKey)
+	}
 	co.Logger = o.Logger
 	collector, err := StartCollector(ctx, co)
 	if err != nil {

@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/config/configopaque"
 	"go.opentelemetry.io/collector/confmap"
 
 	"driftline/internal/genai"
 	"driftline/internal/genai/dialects"
+	"driftline/internal/identity"
 	"driftline/internal/strictconf"
 )
 
@@ -63,6 +65,13 @@ type Config struct {
 	PerceivedRemainingKeys []string `mapstructure:"perceived_remaining_keys"`
 	AgentTimeKeys          []string `mapstructure:"agent_time_keys"`
 	PriorityKeys           []string `mapstructure:"priority_keys"`
+
+	// UserKeys and TenantKeys are further attribute keys that say whom a request was for.
+	UserKeys   []string `mapstructure:"user_keys"`
+	TenantKeys []string `mapstructure:"tenant_keys"`
+	// IdentityKey is the key under which users and tenants are hashed; empty leaves them
+	// unknown. Their raw values are never written.
+	IdentityKey configopaque.String `mapstructure:"identity_key"`
 
 	// RequestKeys are attribute keys, or several joined by a plus, whose value is one for
 	// all requests that are tries of one task, each in a trace of its own.
@@ -197,7 +206,7 @@ func (c *Config) Validate() error {
 			}
 			seen[k] = true
 			if l.key == "attributes" || l.key == "request_keys" {
-				continue // these copy a value and give it no meaning
+				continue // these copy a value and give it no meaning; checkIdentity looks at them
 			}
 			if dialect, means := set.Means(k); means != "" {
 				report("'%s[%d]' names %q, which dialect %s reads as %s, so it would have no effect here: remove it, or give the key another meaning or take it out under 'dialects'", l.key, i, k, dialect, means)
@@ -208,6 +217,7 @@ func (c *Config) Validate() error {
 			statedBy[k] = l.key
 		}
 	}
+	c.checkIdentity(set, report)
 	for i, k := range c.RequestKeys {
 		for part := range strings.SplitSeq(k, "+") {
 			if part != k && set.CarriesContent(part) {
@@ -223,6 +233,37 @@ func (c *Config) Validate() error {
 	return errors.Join(problems...)
 }
 
+// checkIdentity holds that users and tenants are written as hashes only.
+func (c *Config) checkIdentity(set *genai.Dialects, report func(string, ...any)) {
+	if _, err := identity.New(string(c.IdentityKey)); err != nil {
+		report("'identity_key' %w", err)
+	}
+	ids := map[string]string{}
+	for _, k := range c.UserKeys {
+		ids[k] = string(identity.User)
+	}
+	for _, k := range c.TenantKeys {
+		ids[k] = string(identity.Tenant)
+	}
+	check := func(key string, i int, name string) {
+		whom := ids[name]
+		if _, means := set.Means(name); whom == "" && (means == string(identity.User) || means == string(identity.Tenant)) {
+			whom = means
+		}
+		if whom != "" {
+			report("'%s[%d]' names %q, which says the %s and is never copied: the column %s_hash holds its keyed hash, see 'identity_key'", key, i, name, whom, whom)
+		}
+	}
+	for i, k := range c.Attributes {
+		check("attributes", i, k)
+	}
+	for i, k := range c.RequestKeys {
+		for part := range strings.SplitSeq(k, "+") {
+			check("request_keys", i, part)
+		}
+	}
+}
+
 type keyList struct {
 	key  string
 	keys []string
@@ -236,6 +277,8 @@ func (c *Config) keyLists() []keyList {
 		{"perceived_remaining_keys", c.PerceivedRemainingKeys},
 		{"agent_time_keys", c.AgentTimeKeys},
 		{"priority_keys", c.PriorityKeys},
+		{"user_keys", c.UserKeys},
+		{"tenant_keys", c.TenantKeys},
 		{"request_keys", c.RequestKeys},
 	}
 }
@@ -262,6 +305,10 @@ func (c *Config) dialects() (*genai.Dialects, error) {
 
 func (c *Config) options() (genai.Options, error) {
 	set, err := c.dialects()
+	if err != nil {
+		return genai.Options{}, err
+	}
+	hasher, err := identity.New(string(c.IdentityKey))
 	return genai.Options{
 		Dialects:               set,
 		Attributes:             c.Attributes,
@@ -271,6 +318,9 @@ func (c *Config) options() (genai.Options, error) {
 		PerceivedRemainingKeys: c.PerceivedRemainingKeys,
 		AgentTimeKeys:          c.AgentTimeKeys,
 		PriorityKeys:           c.PriorityKeys,
+		UserKeys:               c.UserKeys,
+		TenantKeys:             c.TenantKeys,
+		Identity:               hasher,
 		RequestKeys:            c.RequestKeys,
 		Timeouts:               c.timeouts(),
 	}, err

@@ -1,6 +1,7 @@
 package genaisegment
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -41,7 +42,8 @@ func TestConfigIsRead(t *testing.T) {
 		BudgetKeys: []string{"slo.budget_ms"}, ReceivedAtKeys: []string{"gateway.received_unix_ms"},
 		PerceivedRemainingKeys: []string{"planner.left_s"}, AgentTimeKeys: []string{"agent.busy_ms"},
 		PriorityKeys: []string{"app.priority"},
-		RequestKeys:  []string{"client_request_id", "gen_ai.conversation.id+turn"},
+		UserKeys:     []string{"app.user"}, TenantKeys: []string{"app.org"}, IdentityKey: "0123456789abcdef",
+		RequestKeys: []string{"client_request_id", "gen_ai.conversation.id+turn"},
 		Timeouts: map[string]Timeouts{
 			"checkout": {AttemptTimeout: 30 * time.Second, ToolTimeout: 10 * time.Second, RequestBudget: 90 * time.Second},
 			"*":        {AttemptTimeout: 10 * time.Minute},
@@ -56,6 +58,9 @@ func TestConfigIsRead(t *testing.T) {
 	require.Contains(t, opt.Timeouts, genai.AnyService)
 	require.Equal(t, cfg.BudgetKeys, opt.BudgetKeys)
 	require.Equal(t, cfg.Attributes, opt.Attributes)
+	require.Equal(t, []string{"app.user", "app.org"}, []string{opt.UserKeys[0], opt.TenantKeys[0]})
+	require.NotNil(t, opt.Identity)
+	require.NotContains(t, fmt.Sprintf("%v %+v", cfg, *cfg), "0123456789abcdef", "the key is not shown")
 	require.True(t, genai.Wanted("acme.model", &opt))
 	require.False(t, genai.Wanted("acme.model", nil))
 }
@@ -89,12 +94,32 @@ func TestEveryProblemIsReportedWithItsKey(t *testing.T) {
 		`'priority_keys[1]' names "gen_ai.request.model", which dialect otel reads as model, so it would have no effect here`,
 		"'timeouts::slow::attempt_timeout' (2m0s) must not be longer than its 'request_budget' (1m30s)",
 		`'priority_keys[0]' names "gen_ai.input.messages", which holds what people or models wrote`,
+		`'user_keys[0]' names "user.id", which dialect common reads as user, so it would have no effect here`,
+		`'tenant_keys[0]' names "app.user", which 'user_keys' names too`,
+		"'identity_key' has 6 bytes, and with fewer than 16 hashes could be undone",
 		"dialects[0].attributes[0].unit: is missing: ttft is duration",
 		`dialects[0].attributes[1].means: unknown meaning "modell"`,
 		"dialects[1].colour: unknown key; known are dialect, title",
 	} {
 		require.ErrorContains(t, err, want)
 	}
+	require.NotContains(t, err.Error(), "canary", "the key is not shown")
+}
+
+// Who a request was for is written as a hash or not at all.
+func TestWhatNamesSomebodyIsNotCopied(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	cfg.Attributes, cfg.UserKeys = []string{"tenant", "app.user", "tenant.id"}, []string{"app.user"}
+	cfg.RequestKeys = []string{"gen_ai.conversation.id+user.id"}
+	err := cfg.Validate()
+	for _, want := range []string{
+		`'attributes[1]' names "app.user", which says the user and is never copied: the column user_hash holds its keyed hash`,
+		`'attributes[2]' names "tenant.id", which says the tenant`,
+		`'request_keys[0]' names "user.id", which says the user`,
+	} {
+		require.ErrorContains(t, err, want)
+	}
+	require.NotContains(t, err.Error(), "'attributes[0]'")
 }
 
 // Times so long that they pass the end of the clock would be over at once.
@@ -145,7 +170,7 @@ func TestReadmeNamesEveryKey(t *testing.T) {
 	require.NoError(t, err)
 	conf := confmap.New()
 	require.NoError(t, conf.Marshal(createDefaultConfig()))
-	require.Len(t, conf.ToStringMap(), 24)
+	require.Len(t, conf.ToStringMap(), 27)
 	for key := range conf.ToStringMap() {
 		require.Contains(t, string(page), "| `"+key+"` |")
 	}

@@ -66,10 +66,28 @@ func contentKeys(t *testing.T) (keys, events []string) {
 	return keys, events
 }
 
+// idKeys are all keys that name a user or a tenant, and a configured one of each.
+func idKeys(t *testing.T) []string {
+	docs, err := dialects.BuiltIn()
+	require.NoError(t, err)
+	out := []string{"app.user", "app.org"}
+	for _, d := range docs {
+		for _, a := range d.Attributes {
+			if a.Means == "user" || a.Means == "tenant" {
+				out = append(out, a.Key)
+			}
+		}
+	}
+	require.Greater(t, len(out), 10)
+	return out
+}
+
 // hides puts a text that must not survive into everything of a span that can carry one.
 type hides struct {
 	keys, events []string
-	count        int
+	// ids are the keys that name a user or a tenant.
+	ids   []string
+	count int
 }
 
 func (h *hides) text() string {
@@ -100,6 +118,9 @@ func (h *hides) into(span ptrace.Span) {
 		fill(e.Attributes(), i%5, 5)
 		e.Attributes().PutStr("content", h.text())
 		e.Attributes().PutStr("exception.type", "Error: "+h.text())
+	}
+	for _, key := range h.ids {
+		span.Attributes().PutStr(key, h.text())
 	}
 	link := span.Links().AppendEmpty()
 	link.SetTraceID(pcommon.TraceID{9, 15: 9})
@@ -143,6 +164,7 @@ func (h *hides) trace(id byte, kind map[string]string, scope string) ptrace.Trac
 func TestPrivacy_NoContentSurvives(t *testing.T) {
 	h := &hides{}
 	h.keys, h.events = contentKeys(t)
+	h.ids = idKeys(t)
 	logs, seen := observer.New(zapcore.DebugLevel)
 	set := processortest.NewNopSettings(metadata.Type)
 	set.Logger = zap.New(logs)
@@ -168,6 +190,7 @@ func TestPrivacy_NoContentSurvives(t *testing.T) {
 		if cfg.Attributes = h.keys[min(from, len(h.keys)):min(from+maxAttributes, len(h.keys))]; len(cfg.Attributes) == 0 {
 			cfg.Attributes = []string{"url.full", "http.target", "error.type", "exception.type"}
 		}
+		cfg.UserKeys, cfg.TenantKeys, cfg.IdentityKey = []string{"app.user"}, []string{"app.org"}, canary+"-key-0123456789"
 		cfg.PriorityKeys = []string{"gen_ai.input.messages", "user_prompt"}
 		cfg.RequestKeys = []string{"gen_ai.operation.name+gen_ai.system_instructions", "all_messages_events", "url.full", "http.target"}
 		require.ErrorContains(t, cfg.Validate(), `'request_keys[0]' names "gen_ai.system_instructions"`)
@@ -188,7 +211,7 @@ func TestPrivacy_NoContentSurvives(t *testing.T) {
 		c.Advance(time.Minute)
 		require.NoError(t, p.Shutdown(t.Context()))
 	}
-	found, kept, written := 0, 0, 0
+	found, kept, written, hashes := 0, 0, 0, 0
 	check := func(where, text string) {
 		written++
 		if at := strings.Index(text, canary); at >= 0 {
@@ -207,6 +230,9 @@ func TestPrivacy_NoContentSurvives(t *testing.T) {
 				}
 			}
 			for _, e := range span.Events().All() {
+				if _, hashed := e.Attributes().Get(rows.AttributePrefix + "user_hash"); hashed {
+					hashes++
+				}
 				if strings.HasPrefix(e.Name(), rows.AttributePrefix) {
 					text, err := json.Marshal(e.Attributes().AsRaw())
 					require.NoError(t, err)
@@ -226,5 +252,6 @@ func TestPrivacy_NoContentSurvives(t *testing.T) {
 	}
 	require.Greater(t, kept, 1000, "the spans keep what they had")
 	require.Greater(t, written, 300)
+	require.Greater(t, hashes, 20, "requests carry hashes of the users that the spans name")
 	t.Logf("%d texts in %d keys and %d events; %d marks, rows and log lines hold %d of them", h.count, len(h.keys), len(h.events), written, found)
 }

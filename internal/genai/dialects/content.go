@@ -85,5 +85,24 @@ var builtInContent = sync.OnceValue(func() *ContentKeys {
 	return ContentOf(docs)
 })
 
+var ids = sync.OnceValue(func() map[string]bool {
+	out := map[string]bool{}
+	docs, _ := BuiltIn()
+	for _, d := range docs {
+		for _, a := range d.Attributes {
+			if typeOf[a.Means] == ID {
+				for _, key := range a.Keys() {
+					out[key] = true
+				}
+			}
+		}
+	}
+	return out
+})
+
+// NamesSomebody says whether a key names a user or a tenant, by the built-in documents. Its
+// value is never stored.
+func NamesSomebody(key string) bool { return ids()[key] }
+
 // ListedAsContent is ContentKeys.Listed for the built-in documents.
 func ListedAsContent(key string) bool { return builtInContent().Listed(key) }

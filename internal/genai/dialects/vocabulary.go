@@ -12,6 +12,7 @@ const (
 	Duration Type = "duration" // needs a unit
 	Instant  Type = "instant"  // needs a unit
 	JSON     Type = "json"     // JSON text
+	ID       Type = "id"       // names somebody; nothing but a keyed hash of it is ever written
 )
 
 // Meaning is a fact that an attribute can state.
@@ -82,6 +83,8 @@ var Meanings = []Meaning{
 	{"call_id", Word, "an id that all tries of one call share, and no other call"},
 	{"rpc_status", Word, "the status of gRPC or Connect, as a number or a name"},
 	{"request_size", Count, "the length of a request's body in bytes; tries of one call send the same"},
+	{"user", ID, "who the request was made for"},
+	{"tenant", ID, "whose user that is: a customer, team or organisation"},
 }
 
 // Unit is a unit of durations or instants.
