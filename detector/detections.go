@@ -46,19 +46,19 @@ var (
 		{P95Surge, store.ByUserTime, false, ownTimes | callTimes, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
 			return JudgeSurge(*w, b, r.Surge, cfg.MinBlocks)
 		}},
-		{GenerationSlowdown, store.ByUserTime, true, tokenTimes | ttftTimes, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
+		{GenerationSlowdown, store.ByTokenTime, true, tokenTimes | ttftTimes, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
 			return JudgeGeneration(*w, b, r.Generation, cfg.MinBlocks)
 		}},
-		{TTFTShift, store.ByUserTime, true, ttftTimes, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
+		{TTFTShift, store.ByFirstToken, true, ttftTimes, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
 			return JudgeTTFT(*w, b, r.TTFT, cfg.MinBlocks)
 		}},
 		{RetryAmplification, store.ByHidden, false, tryCounts, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
 			return JudgeAmplification(*w, b, r.Amplification, cfg.MinBlocks)
 		}},
-		{FirstTimeout, store.ByUserTime, false, tryCounts, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
+		{FirstTimeout, store.ByFirstTimeout, false, tryCounts, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
 			return JudgeFirstTimeout(*w, b, r.FirstTimeout, cfg.MinBlocks)
 		}},
-		{RetryExhaustion, store.ByHidden, false, tryCounts, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
+		{RetryExhaustion, store.ByExhausted, false, tryCounts, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
 			return JudgeExhaustion(*w, b, r.Exhaustion, cfg.MinBlocks)
 		}},
 		{CapPileup, store.ByUserTime, false, groupTimes | tryCounts, func(w *OperationWindow, b OperationBaseline, r *Rules, cfg *Config) Verdict {
@@ -74,7 +74,7 @@ var (
 		}},
 	}
 	workDetections = []workDetection{
-		{DeadlineDrift, store.ByDrift, true, false, true, false, func(w *WorkWindow, b WorkBaseline, r *Rules, cfg *Config) Verdict {
+		{DeadlineDrift, store.ByLeft, true, false, true, false, func(w *WorkWindow, b WorkBaseline, r *Rules, cfg *Config) Verdict {
 			return JudgeDispatch(*w, b, r.Drift, cfg.MinBlocks)
 		}},
 		{StuckRatio, store.ByUserTime, true, true, false, false, func(w *WorkWindow, b WorkBaseline, r *Rules, cfg *Config) Verdict {
@@ -92,23 +92,24 @@ var (
 	}
 )
 
-// exampleOrder says which traces show a detection best; not ok for one without examples.
-func exampleOrder(detection string) (order store.ExampleOrder, ok bool) {
+// ExampleOrder says which traces of a slice show a detection best; not ok for one without
+// examples.
+func ExampleOrder(detection string, s Slice) (order store.ExampleOrder, ok bool) {
 	if detection == Alert504 {
 		return store.By504, true
 	}
-	for i := range operationDetections {
-		if d := &operationDetections[i]; d.name == detection {
+	for i := range requestDetections {
+		if d := &requestDetections[i]; d.name == detection && s.IsRequest() {
 			return d.examples, true
 		}
 	}
-	for i := range requestDetections {
-		if d := &requestDetections[i]; d.name == detection {
+	for i := range operationDetections {
+		if d := &operationDetections[i]; d.name == detection && !s.IsRequest() {
 			return d.examples, true
 		}
 	}
 	for i := range workDetections {
-		if d := &workDetections[i]; d.name == detection {
+		if d := &workDetections[i]; d.name == detection && (s.IsRequest() && d.requests || !s.IsRequest() && d.operations) {
 			return d.examples, true
 		}
 	}

@@ -51,7 +51,8 @@ func (e *Engine) changesAlert(v Verdict) bool {
 // explain adds examples and annotations to a breach that changes its alert. What cannot be
 // read is left out and logged: an alert without is better than none.
 func (x *explaining) explain(ctx context.Context, v *Verdict) {
-	if v.Level != Breach || v.Detection == PipelineHealth || x.left == 0 || time.Now().After(x.until) || !x.e.changesAlert(*v) {
+	blind := v.Detection == PipelineHealth && v.Slice.Service == ownService // there is nothing to ask
+	if v.Level != Breach || blind || x.left == 0 || time.Now().After(x.until) || !x.e.changesAlert(*v) {
 		return
 	}
 	x.left--
@@ -63,7 +64,15 @@ func (x *explaining) explain(ctx context.Context, v *Verdict) {
 		}
 		return err != nil
 	}
-	order, ok := exampleOrder(v.Detection)
+	f, can := x.e.store.(facts)
+	if v.Detection == PipelineHealth { // nothing is left to show, but what came up before
+		v.annotate("completeness", fmt.Sprintf("0 of %d minutes have data", int(v.To.Sub(v.From).Minutes())))
+		if can {
+			v.annotate("changes", x.nearby(ctx, f, *v, failed))
+		}
+		return
+	}
+	order, ok := ExampleOrder(v.Detection, v.Slice)
 	if ok && len(v.Evidence.TraceIDs) == 0 { // open requests are their own examples
 		found, err := x.e.store.Examples(ctx, v.Slice, v.From, v.To, order, 3)
 		failed("example traces", err)
@@ -78,7 +87,6 @@ func (x *explaining) explain(ctx context.Context, v *Verdict) {
 	}
 	failed("what spent its time", x.e.explainWork(ctx, v))
 	v.annotate("differs", differs(*v, x.verdicts))
-	f, can := x.e.store.(facts)
 	if !can {
 		return
 	}
@@ -87,26 +95,38 @@ func (x *explaining) explain(ctx context.Context, v *Verdict) {
 			beyondConfigured(v, r)
 		}
 	}
-	p50, p95 := x.usual(v.Slice)
+	p50, level := x.usual(*v, order)
 	if normal, found, err := f.NormalExample(ctx, v.Slice, v.From, v.To, int64(p50*1e6)); !failed("a normal trace", err) && found {
 		v.annotate("normal_trace_id", normal.TraceID)
 	}
-	if c, err := f.Coverage(ctx, v.Slice, v.From, v.To, order, int64(p95*1e6)); !failed("how complete its data is", err) {
-		v.annotate("requests_hit", hit(c, order == store.ByUserTime && p95 == 0))
+	if c, err := f.Coverage(ctx, v.Slice, v.From, v.To, order, int64(level*1e6)); !failed("how complete its data is", err) {
+		v.annotate("requests_hit", hit(c, order.Compares() && level == 0))
 		v.annotate("completeness", x.completeness(*v, c))
 	}
 	v.annotate("changes", x.nearby(ctx, f, *v, failed))
 	v.annotate("cause_line", x.line(ctx, f, *v, failed))
 }
 
-// usual is a slice's typical time and P95 in milliseconds, as far as its baseline or else
-// the window says.
-func (x *explaining) usual(s Slice) (p50, p95 float64) {
-	if !s.IsRequest() {
-		b := x.e.baselines.Operation(s)
-		return b.P50MS, b.P95MS
+// usual is a slice's typical time, and the level beyond which work shows the finding, both in
+// milliseconds and 0 where the baseline does not say.
+func (x *explaining) usual(v Verdict, order store.ExampleOrder) (p50, level float64) {
+	if v.Slice.IsRequest() {
+		work := x.e.workBaseline(v.Slice)
+		return work.OKMS, work.P95MS
 	}
-	return 0, 0
+	b, work := x.e.baselines.Operation(v.Slice), x.e.workBaseline(v.Slice)
+	if b.P50MS == 0 { // an agent has no time of its own
+		b.P50MS, b.P95MS = work.OKMS, work.P95MS
+	}
+	switch order {
+	case store.ByFirstToken:
+		b.P95MS = b.TTFT.P95MS
+	case store.ByTokenTime:
+		b.P95MS = b.PerToken.P95MS
+	case store.ByLeft:
+		b.P95MS = work.P95MS
+	}
+	return b.P50MS, b.P95MS
 }
 
 func hit(c store.Coverage, unknown bool) string {

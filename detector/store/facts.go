@@ -86,24 +86,21 @@ type Coverage struct {
 	Hit, Requests uint64
 }
 
-var hitConditions = map[ExampleOrder]string{
-	ByHidden:   "hidden_total_ns > 0",
-	ByUserTime: "user_time_ns > @above",
-	ByDrift:    "drift_ns > 0",
-	By504:      "http_status = 504",
-}
-
-// Coverage reads it for [from, to). What shows the finding is as in Examples; by user time
-// it is more than aboveNS.
+// Coverage reads it for [from, to). What shows the finding is as in Examples, and where the
+// order compares, what is beyond aboveNS.
 func (s *Store) Coverage(ctx context.Context, slice Slice, from, to time.Time, order ExampleOrder, aboveNS int64) (Coverage, error) {
 	where, args := slice.where()
 	view := "operations"
 	if slice.IsRequest() {
 		view = "requests"
 	}
+	shows := showings[order].shows
+	if order.Compares() {
+		shows += " AND " + showings[order].above
+	}
 	id := "uniqExact(trace_id, request_id)"
 	sql := "SELECT * FROM (SELECT uniqExactIf(minute, n > late_fragments), toUInt64(sum(n - late_fragments)), toUInt64(sum(late_fragments)) FROM " + s.db + "." + table(slice) + " WHERE " + where + " AND " + minuteBetween +
-		") AS cells, (SELECT " + id + " FROM " + s.db + "." + view + " WHERE " + where + " AND " + endedBetween + " AND NOT late_fragment AND " + hitConditions[order] +
+		") AS cells, (SELECT " + id + " FROM " + s.db + "." + view + " WHERE " + where + " AND " + endedBetween + " AND NOT late_fragment AND " + shows +
 		") AS hit, (SELECT " + id + " FROM " + s.db + ".requests WHERE service_name = @service AND agent = @agent AND " + endedBetween + " AND NOT late_fragment) AS requests"
 	args = append(append(args, between(from, to)...), clickhouse.Named("above", aboveNS))
 	got, err := query(ctx, s, "what a window holds", sql, args, func(c *Coverage) []any { return []any{&c.Minutes, &c.N, &c.Late, &c.Hit, &c.Requests} }, nil)

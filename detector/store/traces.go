@@ -24,16 +24,53 @@ const (
 	ByInherited
 	// ByOverrun wants successes furthest over their declared timeout. Operations only.
 	ByOverrun
+	// ByFirstToken wants the latest first token. Operations only.
+	ByFirstToken
+	// ByTokenTime wants the most time per output token. Operations only.
+	ByTokenTime
+	// ByFirstTimeout wants those that ended with the timeout of their only attempt, slowest
+	// first. Operations only.
+	ByFirstTimeout
+	// ByExhausted wants failures after more than one attempt, the most hidden time first.
+	// Operations only.
+	ByExhausted
+	// ByLeft wants those that began with the least left of their deadline.
+	ByLeft
 )
 
-var exampleOrders = map[ExampleOrder]string{
-	ByHidden:    "hidden_total_ns > 0 ORDER BY hidden_total_ns DESC, trace_id",
-	ByUserTime:  "user_time_ns >= 0 ORDER BY user_time_ns DESC, trace_id",
-	ByDrift:     "drift_ns > 0 ORDER BY drift_ns DESC, trace_id",
-	By504:       "http_status = 504 ORDER BY user_time_ns DESC, trace_id",
-	ByInherited: "deadline_missed AND miss_cause = 'inherited' AND outcome != 'ok' ORDER BY ended_at DESC, trace_id",
-	ByOverrun:   "outcome = 'ok' AND timeout_ns > 0 AND user_time_ns > timeout_ns ORDER BY user_time_ns - timeout_ns DESC, trace_id",
+// showing says in SQL which work shows a finding.
+type showing struct {
+	// shows is its condition; above, if any, a further one that compares with @above.
+	shows, above string
+	// sort puts the best examples first.
+	sort string
 }
+
+// left is what a deadline leaves when work begins, in nanoseconds.
+const left = "toUnixTimestamp64Nano(deadline_at) - toUnixTimestamp64Nano(started_at)"
+
+// lastTry is the time of an operation's last attempt, which its timeout bounds.
+const lastTry = "greatest(user_time_ns - failed_attempt_ns - backoff_ns, 0)"
+
+// overran is what counts as past a declared timeout.
+const overran = "outcome = 'ok' AND timeout_ns > 0 AND " + lastTry + " > 1.5 * timeout_ns AND " + lastTry + " > timeout_ns + 1000000000"
+
+var showings = map[ExampleOrder]showing{
+	ByHidden:       {shows: "hidden_total_ns > 0", sort: "hidden_total_ns DESC"},
+	ByUserTime:     {shows: "user_time_ns >= 0", above: "user_time_ns > @above", sort: "user_time_ns DESC"},
+	ByDrift:        {shows: "drift_ns > 0", sort: "drift_ns DESC"},
+	By504:          {shows: "http_status = 504", sort: "user_time_ns DESC"},
+	ByInherited:    {shows: "deadline_missed AND miss_cause = 'inherited' AND outcome != 'ok'", sort: "ended_at DESC"},
+	ByOverrun:      {shows: overran, sort: lastTry + " - timeout_ns DESC"},
+	ByFirstToken:   {shows: "ttft_state = 'known'", above: "ttft_ns > @above", sort: "ttft_ns DESC"},
+	ByTokenTime:    {shows: "ttft_state != 'suspect' AND time_per_output_token_ns > 0", above: "time_per_output_token_ns > @above", sort: "time_per_output_token_ns DESC"},
+	ByFirstTimeout: {shows: "outcome = 'error' AND attempts = 1 AND (error_class = 'timeout' OR at_cap)", sort: "user_time_ns DESC"},
+	ByExhausted:    {shows: "outcome = 'error' AND attempts > 1 AND error_class != 'client'", sort: "hidden_total_ns DESC"},
+	ByLeft:         {shows: "isNotNull(deadline_at)", above: left + " < @above", sort: left},
+}
+
+// Compares says whether work shows the finding only beyond a level, as slow work does.
+func (o ExampleOrder) Compares() bool { return showings[o].above != "" }
 
 // Example is one request or operation that shows what an alert means.
 type Example struct {
@@ -57,7 +94,7 @@ func (s *Store) Examples(ctx context.Context, slice Slice, from, to time.Time, o
 		view = "requests"
 	}
 	sql := "SELECT trace_id, request_id, started_at, ended_at, user_time_ns, agent_time_ns, hidden_total_ns, drift_ns, attempts, outcome FROM " + s.db + "." + view +
-		" WHERE " + where + " AND " + endedBetween + " AND NOT late_fragment AND " + exampleOrders[order] + " LIMIT 1 BY trace_id LIMIT @limit"
+		" WHERE " + where + " AND " + endedBetween + " AND NOT late_fragment AND " + showings[order].shows + " ORDER BY " + showings[order].sort + ", trace_id LIMIT 1 BY trace_id LIMIT @limit"
 	args = append(append(args, between(from, to)...), clickhouse.Named("limit", limit))
 	return query(ctx, s, "example traces", sql, args, func(e *Example) []any {
 		return []any{&e.TraceID, &e.RequestID, &e.StartedAt, &e.EndedAt, &e.UserNS, &e.AgentNS, &e.HiddenNS, &e.DriftNS, &e.Attempts, &e.Outcome}

@@ -107,7 +107,7 @@ func widthArgs(from, to time.Time, width time.Duration) []any {
 // OperationWork sums up calls that ended in [from, to), in stretches of width, whole
 // minutes that divide the day.
 func (s *Store) OperationWork(ctx context.Context, from, to time.Time, width time.Duration) ([]Work, error) {
-	facts := "SELECT service_name, agent, kind, target, stream, " + workFacts + ", greatest(user_time_ns - failed_attempt_ns - backoff_ns, 0) AS try, " +
+	facts := "SELECT service_name, agent, kind, target, stream, " + workFacts + ", " + lastTry + " AS try, " +
 		"greatest(user_time_ns - backoff_ns - queue_ns, 0) AS busy, greatest(ifNull(timeout_ns, 0), 0) AS cap, false AS gone FROM " + s.db + ".operations WHERE " + endedBetween + " AND NOT late_fragment"
 	facts = "SELECT *, " + workDerived + ", if(cap > 0, cap, remains) AS bound, cap > 0 OR isNotNull(until) AS limited, if(cap > 0, try, took) AS used, good AND cap > 0 AND try > 1.5 * cap AND try > cap + 1000000000 AS over FROM (" + facts + ")"
 	sql := "SELECT service_name, agent, kind, target, stream, cell, " + workSums + most(width) + " FROM (" + facts + ") GROUP BY service_name, agent, kind, target, stream, cell ORDER BY cell, service_name, agent, kind, target, stream"

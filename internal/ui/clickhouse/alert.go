@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"driftline/detector"
 	"driftline/detector/store"
 	"driftline/internal/rows"
 	"driftline/internal/ui"
@@ -192,14 +193,10 @@ func named(a store.AlertRow) []string {
 	return out
 }
 
-func order(detection string) store.ExampleOrder {
-	switch {
-	case strings.Contains(detection, "504"):
-		return store.By504
-	case strings.HasPrefix(detection, "retry"):
-		return store.ByHidden
-	case detection == "deadline_drift":
-		return store.ByDrift
+// order is that of the detection; an alert of a version that had others has the slowest.
+func order(a store.AlertRow) store.ExampleOrder {
+	if o, ok := detector.ExampleOrder(a.Detection, a.Slice); ok {
+		return o
 	}
 	return store.ByUserTime
 }
@@ -219,7 +216,7 @@ func (s *Source) examples(ctx context.Context, a store.AlertRow, from, to time.T
 		}
 	}
 	if len(out) < maxExamples {
-		found, err := s.store.Examples(ctx, a.Slice, from, to, order(a.Detection), maxExamples)
+		found, err := s.store.Examples(ctx, a.Slice, from, to, order(a), maxExamples)
 		if err != nil {
 			return nil, err
 		}
