@@ -13,7 +13,7 @@ import (
 )
 
 func options() backtest.Options {
-	return backtest.Options{Config: detector.DefaultConfig(), Seed: 11, Kinds: []string{"tool_503_storm", "slow_decode", "collector_outage"}, PerKind: 1, HealthySlices: 5}
+	return backtest.Options{Config: detector.DefaultConfig(), Seed: 11, Kinds: []string{"tool_503_storm", "cascade_three_agents", "slow_decode", "collector_outage"}, PerKind: 1, HealthySlices: 5}
 }
 
 // A short suite: the result is the same with one worker and with several, the incidents are
@@ -61,6 +61,7 @@ func TestSuite(t *testing.T) {
 			require.Nil(t, s.Alert504Seconds)
 			continue
 		}
+		require.Empty(t, s.WrongPages, s.Kind)
 		require.Positive(t, *s.LeadSeconds, s.Kind)
 		require.Positive(t, *s.HeadroomSeconds, s.Kind)
 		require.LessOrEqual(t, *s.HeadroomSeconds, *s.Alert504Seconds, "the oracle cannot know before the onset")

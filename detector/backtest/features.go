@@ -74,7 +74,11 @@ func (f *features) Operation(o *rows.Operation) {
 	if o.ServiceName != f.service {
 		return
 	}
-	bin := three(*o.Attempts-1)*2 + bit(o.Outcome != rows.OutcomeOK)
+	retries := uint32(0) // calls of agents do not say
+	if o.Attempts != nil {
+		retries = *o.Attempts - 1
+	}
+	bin := three(retries)*2 + bit(o.Outcome != rows.OutcomeOK)
 	bin = bin*40 + logBin(o.UserTimeNS, 0.25, 40)
 	if o.TTFTNS != nil {
 		bin = bin*20 + 1 + logBin(*o.TTFTNS, 0.4, 19)

@@ -98,20 +98,14 @@ func (st *state) take(o outcome) {
 	st.extra += o.extra
 }
 
-// delegate calls the agent below as an operation of its caller.
+// delegate calls the agent below as an operation of its caller. Nothing says how often an agent
+// was tried, so its attempts are unknown, and with them what they hide and the agent time.
 func (g *Generator) delegate(m *member, st *state, t float64) float64 {
-	before, operations, extra := st.hidden, st.operations, st.extra
 	end := g.run(m.sub, st, t)
-	o, s := &g.op, &g.mem
-	*o = rows.Operation{RequestID: st.trace, OperationID: "o", Target: m.sub.Name, Stream: rows.StreamNo, AttemptSource: rows.SourceAttribute, Dialect: "genai", TTFTState: rows.TTFTNotApplicable}
+	o := &g.op
+	*o = rows.Operation{RequestID: st.trace, OperationID: "o", Target: m.sub.Name, Stream: rows.StreamNo, AttemptSource: rows.SourceUnknown, Dialect: "genai", TTFTState: rows.TTFTNotApplicable}
 	g.common(m, st, &o.Common, &o.Facts, rows.KindAgent, t, end)
-	s.attempts, s.leaves = 1, uint32(st.operations-operations+st.extra-extra)
-	o.Attempts, o.LeafAttempts = &s.attempts, &s.leaves
 	o.UserTimeNS = o.EndedAt - o.StartedAt
-	s.hidden, s.path = ns(st.hidden-before), ns(st.hidden-before)
-	o.HiddenTotalNS, o.HiddenPathNS = &s.hidden, &s.path
-	s.agent = o.UserTimeNS - s.hidden
-	o.AgentTimeNS, o.AgentTimeSource = &s.agent, rows.AgentTimeDerived
 	g.deadline(&o.Times, st, t, end, st.timedOut || st.failed)
 	if st.timedOut || st.failed {
 		o.Outcome, o.ErrorClass, o.Censored = rows.OutcomeError, rows.ClassCancelled, st.timedOut

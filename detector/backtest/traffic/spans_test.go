@@ -80,20 +80,39 @@ func (tr *trace) spans() []genai.Span {
 		root.Status, root.Attrs = genai.StatusError, append(root.Attrs, whole("http.response.status_code", int64(tr.request.HTTPStatus)))
 	}
 	out := []genai.Span{root}
+	agents := map[int]string{} // the spans of agents that others call, by their operation
+	for i := range tr.ops {
+		if tr.ops[i].Kind == rows.KindAgent {
+			next++
+			agents[i] = fmt.Sprintf("%016x", next)
+		}
+	}
+	parent := func(o *rows.Operation) string {
+		for i, id := range agents {
+			if c := &tr.ops[i]; c != o && c.Target == o.Agent && c.StartedAt <= o.StartedAt && o.EndedAt <= c.EndedAt {
+				return id
+			}
+		}
+		return root.SpanID
+	}
 	for i := range tr.ops {
 		o := &tr.ops[i]
 		var s genai.Span
 		tries := tr.attempts[i]
-		if o.Kind == rows.KindChat {
-			s = span(root.SpanID, "chat", o.StartedAt, o.EndedAt, text("gen_ai.operation.name", "chat"), text("gen_ai.request.model", o.Target), text("gen_ai.provider.name", "p"),
+		switch o.Kind {
+		case rows.KindAgent:
+			s = span(parent(o), "invoke_agent", o.StartedAt, o.EndedAt, text("gen_ai.operation.name", "invoke_agent"), text("gen_ai.agent.name", o.Target))
+			s.SpanID = agents[i]
+		case rows.KindChat:
+			s = span(parent(o), "chat", o.StartedAt, o.EndedAt, text("gen_ai.operation.name", "chat"), text("gen_ai.request.model", o.Target), text("gen_ai.provider.name", "p"),
 				whole("driftline.perceived.remaining_ms", *o.PerceivedRemainingNS/1e6))
 			if o.TTFTNS != nil {
 				first := tries[len(tries)-1].StartedAt - o.StartedAt + *o.TTFTNS
 				s.Attrs = append(s.Attrs, genai.Attr{Key: "gen_ai.request.stream", Value: genai.BoolValue(true)}, genai.Attr{Key: "gen_ai.response.time_to_first_chunk", Value: genai.DoubleValue(float64(first) / 1e9)},
 					whole("gen_ai.usage.input_tokens", *o.InputTokens), whole("gen_ai.usage.output_tokens", *o.OutputTokens))
 			}
-		} else {
-			s = span(root.SpanID, "execute_tool", o.StartedAt, o.EndedAt, text("gen_ai.operation.name", "execute_tool"), text("gen_ai.tool.name", o.Target))
+		default:
+			s = span(parent(o), "execute_tool", o.StartedAt, o.EndedAt, text("gen_ai.operation.name", "execute_tool"), text("gen_ai.tool.name", o.Target))
 		}
 		if o.Outcome != rows.OutcomeOK {
 			s.Status, s.Attrs = genai.StatusError, append(s.Attrs, text("error.type", "failed"))
@@ -131,9 +150,20 @@ func near(t *testing.T, want, got *int64, what string) {
 // The rows that the model emits are those that the processor's analysis makes of the spans of
 // the same requests.
 func TestRowsEqualThoseOfSpans(t *testing.T) {
+	chain := agent()
+	chain.MeanSteps, chain.SubShare = 2, 0.6
+	middle, last := *chain, *chain
+	middle.Name, middle.Sub = "researcher", &last
+	last.Name, last.SubShare = "reader", 0
+	chain.Sub = &middle
+	for name, a := range map[string]*traffic.Agent{"one agent": agent(), "a chain of three": chain} {
+		t.Run(name, func(t *testing.T) { compareWithSpans(t, a) })
+	}
+}
+
+func compareWithSpans(t *testing.T, a *traffic.Agent) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	a := agent()
 	a.Shape = func(_ float64, c *traffic.Conditions) {
 		c.Tools[0].FailP, c.Model.FailP, c.Model.StallShare, c.Model.StallSec = 0.35, 0.15, 0.1, 30
 	}
@@ -163,23 +193,26 @@ func TestRowsEqualThoseOfSpans(t *testing.T) {
 		if *want.DeadlineMissed {
 			missed++
 		}
-		byID := map[int64]*rows.Operation{}
+		type key struct {
+			start        int64
+			kind, target string
+		}
+		by := map[key]*rows.Operation{}
 		for _, o := range r.Operations {
-			byID[o.StartedAt] = o
+			by[key{o.StartedAt, o.Kind, o.Target}] = o
 		}
 		for i := range tr.ops {
 			w := &tr.ops[i]
-			o := byID[w.StartedAt]
-			require.NotNil(t, o)
-			require.Equal(t, w.Kind, o.Kind)
-			require.Equal(t, w.Target, o.Target)
+			o := by[key{w.StartedAt, w.Kind, w.Target}]
+			require.NotNil(t, o, "%s %s", w.Kind, w.Target)
 			require.Equal(t, w.Agent, o.Agent)
 			require.Equal(t, w.UserTimeNS, o.UserTimeNS)
 			if cut && i == len(tr.ops)-1 {
 				continue // where the gateway cut the last one, spans say less than the model knows
 			}
 			require.Equal(t, w.Outcome, o.Outcome)
-			require.Equal(t, *w.Attempts, *o.Attempts)
+			require.Equal(t, w.Attempts, o.Attempts)
+			require.Equal(t, w.LeafAttempts, o.LeafAttempts)
 			near(t, w.HiddenTotalNS, o.HiddenTotalNS, "hidden")
 			near(t, w.AgentTimeNS, o.AgentTimeNS, "agent time")
 			require.Equal(t, w.TTFTState, o.TTFTState, "%v of %v, %v tokens", w.TTFTNS, w.UserTimeNS, w.OutputTokens)
@@ -188,7 +221,7 @@ func TestRowsEqualThoseOfSpans(t *testing.T) {
 				near(t, w.InferenceTimeNS, o.InferenceTimeNS, "inference")
 				require.Equal(t, w.Stream, o.Stream)
 			}
-			if *w.Attempts > 1 {
+			if w.Attempts != nil && *w.Attempts > 1 {
 				retried++
 			}
 		}
