@@ -132,6 +132,13 @@ func DefaultConfig() Config {
 	}
 }
 
+// Bounds of settings beyond which memory or patience would end.
+const (
+	maxLongWindow     = 24 * time.Hour
+	maxBaselineWindow = 31 * 24 * time.Hour
+	maxFireRounds     = 60
+)
+
 // Validate reports every setting that cannot work, each with its key.
 func (c Config) Validate() error {
 	var errs []error
@@ -147,10 +154,12 @@ func (c Config) Validate() error {
 	}
 	link("dashboard_url", c.DashboardURL)
 	link("runbook_url", c.RunbookURL)
-	check(c.Interval > 0, "interval %v: want more than 0", c.Interval)
+	check(c.Interval >= time.Second && c.Interval <= c.ShortWindow && c.Interval <= c.EndsAfter/2, "interval %v: want 1s or more, and no more than short_window %v and half of ends_after %v", c.Interval, c.ShortWindow, c.EndsAfter)
 	check(c.ExplainTimeout > 0, "explain_timeout %v: want more than 0", c.ExplainTimeout)
 	check(c.EvalDelay >= 0 && c.MaxEvalDelay >= c.EvalDelay, "eval_delay %v, max_eval_delay %v: want 0 or more, and the second not below the first", c.EvalDelay, c.MaxEvalDelay)
 	check(minute(c.ShortWindow) && minute(c.LongWindow) && c.LongWindow >= c.ShortWindow, "short_window %v, long_window %v: want whole minutes, and the second not below the first", c.ShortWindow, c.LongWindow)
+	check(c.LongWindow <= maxLongWindow, "long_window %v: want no more than %v", c.LongWindow, maxLongWindow)
+	check(c.BaselineWindow <= maxBaselineWindow, "baseline_window %v: want no more than %v", c.BaselineWindow, maxBaselineWindow)
 	check(minute(c.BlockLength) && time.Hour%c.BlockLength == 0, "block_length %v: want whole minutes that divide an hour", c.BlockLength)
 	check(c.MinBlocks >= 1 && time.Duration(c.MinBlocks)*c.BlockLength <= c.BaselineWindow, "min_blocks %d: want 1 or more, and no more than baseline_window %v holds", c.MinBlocks, c.BaselineWindow)
 	check(c.SeasonDays == 0 || c.SeasonDays >= minSeasonDays && c.SeasonDays <= 90, "season_days %d: want 0, or %d to 90", c.SeasonDays, minSeasonDays)
@@ -158,6 +167,7 @@ func (c Config) Validate() error {
 	check(c.FDR > 0 && c.FDR < 1, "fdr %v: want between 0 and 1", c.FDR)
 	check(c.MaxP > 0 && c.MaxP <= 1, "max_p %v: want above 0, and 1 at most", c.MaxP)
 	check(c.FireVotes >= 1 && c.FireVotes <= c.FireRounds, "fire_votes %d of fire_rounds %d: want 1 or more, and not above the rounds", c.FireVotes, c.FireRounds)
+	check(c.FireRounds <= maxFireRounds, "fire_rounds %d: want no more than %d", c.FireRounds, maxFireRounds)
 	check(c.FastFactor >= 1, "fast_factor %v: want 1 or more", c.FastFactor)
 	check(c.ClearRounds >= 1, "clear_rounds %d: want 1 or more", c.ClearRounds)
 	check(c.ResendEvery > 0 && c.EndsAfter >= 2*c.ResendEvery, "ends_after %v: want at least twice resend_every %v, or receivers let alerts lapse", c.EndsAfter, c.ResendEvery)

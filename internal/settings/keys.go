@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -54,8 +55,8 @@ func fraction(value *yaml.Node) bool {
 	return value.Tag == "!!float" && value.Decode(&f) == nil && f != math.Trunc(f)
 }
 
-// checkKeys reports each key of node that is none of known, and each that stands twice,
-// which it takes out.
+// checkKeys reports each key of node that is none of known, each that stands twice, and each
+// whose value cannot be read. The last two it takes out, so that decoding finds none of them.
 func checkKeys(node *yaml.Node, known map[string]field, at string, found *problems) {
 	if node.Kind != yaml.MappingNode {
 		return // decoding says so
@@ -70,6 +71,9 @@ func checkKeys(node *yaml.Node, known map[string]field, at string, found *proble
 			continue
 		}
 		seen[key.Value] = key.Line
+		if value.Kind == yaml.AliasNode {
+			value = value.Alias
+		}
 		f, ok := known[key.Value]
 		switch {
 		case !ok:
@@ -83,17 +87,53 @@ func checkKeys(node *yaml.Node, known map[string]field, at string, found *proble
 			}
 		case f.list && value.Kind == yaml.SequenceNode:
 			for k, item := range value.Content {
+				if item.Kind != yaml.MappingNode && item.Kind != yaml.AliasNode {
+					place := fmt.Sprintf("%s%s[%d]", at, key.Value, k)
+					found.add("line %d: %s: want a mapping of settings", item.Line, place)
+					found.unsure(place)
+					value.Content[k] = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: item.Line}
+					continue
+				}
 				checkKeys(item, f.of, fmt.Sprintf("%s%s[%d].", at, key.Value, k), found)
 			}
 		case f.list:
 			found.add("line %d: %s%s: want a list", value.Line, at, key.Value)
-		case f.of != nil:
+		case f.of != nil && value.Kind == yaml.MappingNode:
 			checkKeys(value, f.of, at+key.Value+".", found)
-		case f.whole() && fraction(value):
-			found.add("line %d: %s%s: cannot read the number `%s` as a whole number", value.Line, at, key.Value, value.Value)
-			found.unsure(at + key.Value)
+		default:
+			wrong := f.mistakes(value)
+			for _, w := range wrong {
+				found.add("line %d: %s%s: %s", value.Line, at, key.Value, w)
+			}
+			if wrong != nil {
+				found.unsure(at + key.Value)
+				node.Content = slices.Delete(node.Content, i, i+2)
+				i -= 2
+			}
 		}
 	}
+}
+
+// mistakes says why a value cannot be the field's.
+func (f field) mistakes(value *yaml.Node) (out []string) {
+	if f.whole() && fraction(value) {
+		return []string{fmt.Sprintf("cannot read the number `%s` as a whole number", value.Value)}
+	}
+	into := reflect.New(f.typ)
+	err := value.Decode(into.Interface())
+	var wrong *yaml.TypeError
+	switch {
+	case errors.As(err, &wrong):
+		for _, e := range wrong.Errors {
+			_, what, _ := strings.Cut(readable(e), ": ")
+			out = append(out, what)
+		}
+	case err != nil:
+		return []string{err.Error()}
+	case f.typ.Kind() == reflect.Float64 && math.IsInf(into.Elem().Float(), 0):
+		return []string{"want a finite number"}
+	}
+	return out
 }
 
 // nearest is the known key that is nearest to what was written, empty if none is near.

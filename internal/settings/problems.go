@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // problems are what is wrong with a file. Its keys and its values are judged together, so
@@ -67,37 +65,4 @@ func (p *problems) names(problem string) bool {
 		}
 	}
 	return false
-}
-
-// keysAt lists the keys below node whose value the problem of a line can be about: where
-// several stand on it, those with the text that the problem quotes.
-func keysAt(node *yaml.Node, at, line, problem string) []string {
-	var all, quoted []string
-	var walk func(n *yaml.Node, at string)
-	walk = func(n *yaml.Node, at string) {
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			key, value := at+n.Content[i].Value, n.Content[i+1]
-			if fmt.Sprintf("line %d", value.Line) == line {
-				all = append(all, key)
-				if value.Kind == yaml.ScalarNode && strings.Contains(problem, "`"+value.Value+"`") {
-					quoted = append(quoted, key)
-				}
-			}
-			switch value.Kind {
-			case yaml.MappingNode:
-				walk(value, key+".")
-			case yaml.SequenceNode:
-				for _, item := range value.Content {
-					if item.Kind == yaml.ScalarNode && fmt.Sprintf("line %d", item.Line) == line {
-						all = append(all, key)
-					}
-				}
-			}
-		}
-	}
-	walk(node, at)
-	if len(quoted) > 0 {
-		return quoted
-	}
-	return all
 }

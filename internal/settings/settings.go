@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -98,11 +99,6 @@ func parse(text []byte) (*yaml.Node, error) {
 
 // decode fills into from node and collects the problems, which name lines.
 func decode(node *yaml.Node, into any, at string, found *problems) {
-	if node.Kind != yaml.MappingNode {
-		found.add("line %d: %s: want a mapping of settings", node.Line, strings.TrimSuffix(at, "."))
-		found.unsure(strings.TrimSuffix(at, "."))
-		return
-	}
 	// The overrides are decoded one by one, on top of the general settings.
 	rest := *node
 	rest.Content = nil
@@ -113,14 +109,13 @@ func decode(node *yaml.Node, into any, at string, found *problems) {
 	}
 	err := rest.Decode(into)
 	var wrong *yaml.TypeError
-	if errors.As(err, &wrong) {
+	if errors.As(err, &wrong) { // of what is not looked at key by key
 		for _, e := range wrong.Errors {
 			line, what, _ := strings.Cut(readable(e), ": ")
 			if at != "" {
 				what = strings.TrimSuffix(at, ".") + ": " + what
 			}
 			found.add("%s: %s", line, what)
-			found.unsure(keysAt(&rest, at, line, what)...)
 		}
 	} else if err != nil {
 		found.errs = append(found.errs, err)
@@ -129,14 +124,14 @@ func decode(node *yaml.Node, into any, at string, found *problems) {
 
 // readable replaces Go's names in yaml's messages.
 func readable(message string) string {
-	return strings.NewReplacer(
+	return settingsType.ReplaceAllString(strings.NewReplacer(
 		"cannot unmarshal", "cannot read", "!!str ", "the text ", "!!int ", "the number ", "!!float ", "the number ", "!!bool ", "", "!!map", "a mapping", "!!seq", "a list",
 		"into time.Duration", "as a duration such as 30s or 5m", "into uint64", "as a whole number of 0 or more", "into int", "as a whole number",
 		"into float64", "as a number", "into []string", "as a list of names", "into string", "as text",
-		"into detector.RetryConfig", "as settings", "into detector.DriftConfig", "as settings", "into detector.SpreadConfig", "as settings",
-		"into detector.SurgeConfig", "as settings", "into detector.GatewayConfig", "as settings",
-	).Replace(message)
+	).Replace(message), "as settings")
 }
+
+var settingsType = regexp.MustCompile(`into (detector|settings)\.\w+`)
 
 // children lists the items of the list under key.
 func children(root *yaml.Node, key string) []*yaml.Node {

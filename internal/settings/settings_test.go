@@ -101,17 +101,17 @@ short_window: {a: 1}
 `))
 	require.Error(t, err)
 	for _, want := range []string{
-		"line 1: cannot read the text `soon` as a duration such as 30s or 5m",
+		"line 1: interval: cannot read the text `soon` as a duration such as 30s or 5m",
 		"line 2: eval_dealy is no setting; did you mean eval_delay?",
-		"line 5: cannot read the text `many` as a whole number of 0 or more",
-		"line 6: cannot read the number `4` as settings",
+		"line 5: deadline_drift.min_requests: cannot read the text `many` as a whole number of 0 or more",
+		"line 6: p95_spread: cannot read the number `4` as settings",
 		"line 9: overrides[0].p95_surge.ration is no setting; did you mean ratio?",
 		"line 10: overrides[1]: want a mapping of settings",
-		"line 11: overrides[2]: cannot read the text `x` as a number",
+		"line 11: overrides[2].p95_surge.ratio: cannot read the text `x` as a number",
 		"line 12: overrides[3].servce is no setting; did you mean service?",
 		"line 13: interval stands twice, first on line 1",
 		"line 16: p95_surge.ration is no setting; did you mean ratio?",
-		"line 17: cannot read a mapping as a duration such as 30s or 5m",
+		"line 17: short_window: cannot read a mapping as a duration such as 30s or 5m",
 		// Values are judged in the same round, but for those that rest on one which is not known:
 		// eval_delay, p95_surge.ratio, and what the first, second and fourth override match.
 		"overrides[2]: matches every slice",
@@ -129,7 +129,7 @@ short_window: {a: 1}
 func TestValuesThatCannotWork(t *testing.T) {
 	_, err := Parse([]byte("interval: 0s\nshadow: [p95]\np95_surge: {ratio: 1}\noverrides:\n  - retry_bimodality: {margin: 1}\n"))
 	for _, want := range []string{
-		"interval 0s: want more than 0", `shadow "p95": want one of`, "p95_surge.ratio 1, p95_surge.clear_ratio 1.2: want the first above the second",
+		"interval 0s: want 1s or more", `shadow "p95": want one of`, "p95_surge.ratio 1, p95_surge.clear_ratio 1.2: want the first above the second",
 		"overrides[0]: matches every slice", "overrides[0].retry_bimodality.margin 1: want a ratio over 1", `overrides[0].shadow "p95"`,
 	} {
 		require.ErrorContains(t, err, want)
@@ -149,6 +149,48 @@ func TestFractionsAreNotCutOff(t *testing.T) {
 	got, err := Parse([]byte("fire_votes: 3.0\np95_surge: {ratio: 2.5}\n"))
 	require.NoError(t, err)
 	require.Equal(t, 3, got.FireVotes)
+}
+
+// Each mistake is told with its key, wherever on a line it stands, and so are numbers with which
+// nothing would ever fire, memory would not do, or receivers would let alerts lapse.
+func TestMistakesAreToldWithTheirKeys(t *testing.T) {
+	for text, want := range map[string]string{
+		"interval: 5":                      "line 1: interval: cannot read the number `5` as a duration such as 30s or 5m",
+		"interval: 9999999h":               "line 1: interval: cannot read the text `9999999h` as a duration",
+		"max_p: '0.1'":                     "line 1: max_p: cannot read the text `0.1` as a number",
+		"fdr: [1]":                         "line 1: fdr: cannot read a list as a number",
+		"shadow: p95_surge":                "line 1: shadow: cannot read the text `p95_surge` as a list of names",
+		"shadow: [{a: b}]":                 "line 1: shadow: cannot read a mapping as text",
+		"fire_votes: 99999999999999999999": "line 1: fire_votes: cannot read the number `9999999...` as a whole number",
+		"p95_surge: {ratio: soon, cusum_h: 8, cusum_k: often}":  "line 1: p95_surge.ratio: cannot read the text `soon` as a number",
+		"stuck_ratio: {limit: 5}":                               "line 1: stuck_ratio.limit: cannot read the number `5` as a duration",
+		"maintenance: [5]":                                      "line 1: maintenance[0]: want a mapping of settings",
+		"overrides: [null]":                                     "line 1: overrides[0]: want a mapping of settings",
+		"cascade: 3":                                            "line 1: cascade: cannot read the number `3` as settings",
+		"maintenance: [{from: 2026-01-01, weekly: {a: b}}]":     "line 1: maintenance[0].weekly: cannot read a mapping as text",
+		"overrides: [{service: {a: b}, p95_surge: {ratio: 4}}]": "line 1: overrides[0].service: cannot read a mapping as text",
+		"p95_surge: {ratio: .inf}":                              "line 1: p95_surge.ratio: want a finite number",
+		"overrides: [{service: a, p95_surge: {cusum_h: .inf}}]": "line 1: overrides[0].p95_surge.cusum_h: want a finite number",
+		"fdr: .nan":                      "fdr NaN: want between 0 and 1",
+		"p95_spread: {ratio: -3}":        "p95_spread.ratio -3",
+		"interval: 1ns":                  "interval 1ns: want 1s or more, and no more than short_window 5m0s and half of ends_after 10m0s",
+		"interval: 6m":                   "interval 6m0s: want 1s or more, and no more than short_window 5m0s and half of ends_after 10m0s",
+		"{interval: 2m, ends_after: 3m}": "interval 2m0s: want 1s or more, and no more than short_window 5m0s and half of ends_after 3m0s",
+		"baseline_window: 1000000h":      "baseline_window 1000000h0m0s: want no more than 744h0m0s",
+		"long_window: 1000h":             "long_window 1000h0m0s: want no more than 24h0m0s",
+		"fire_rounds: 1000000":           "fire_rounds 1000000: want no more than 60",
+	} {
+		_, err := Parse([]byte(text))
+		require.ErrorContains(t, err, want, text)
+	}
+	_, err := Parse([]byte("p95_surge: {ratio: soon, cusum_h: 8, cusum_k: often}"))
+	require.ErrorContains(t, err, "line 1: p95_surge.cusum_k: cannot read the text `often` as a number")
+	require.Len(t, strings.Split(err.Error(), "\n"), 2)
+	_, err = Parse([]byte("maintenance: [5]\noverrides: [x]"))
+	require.Len(t, strings.Split(err.Error(), "\n"), 2, err.Error())
+	got, err := Parse([]byte("p95_surge: &a {miss_share: 0.5}\np95_spread: *a\noverrides: [&o {service: a}]\n"))
+	require.NoError(t, err)
+	require.Equal(t, 0.5, got.Spread.MissShare)
 }
 
 func TestFilesThatAreNoSettings(t *testing.T) {
