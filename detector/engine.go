@@ -263,12 +263,12 @@ func (e *Engine) Evaluate(ctx context.Context, now time.Time) (Round, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	started := time.Now()
-	e.took, e.cells.rows = map[string]time.Duration{}, 0
+	e.took, e.cells.rows, e.works.rows = map[string]time.Duration{}, 0, 0
 	if e.lastOK.IsZero() {
 		e.lastOK = now
 	}
 	round, err := e.evaluate(ctx, now)
-	e.history.add(summarise(now, round, e.took, time.Since(started), e.cells.rows, err), round.Verdicts)
+	e.history.add(summarise(now, round, e.took, time.Since(started), e.cells.rows+e.works.rows, err), round.Verdicts)
 	if err == nil {
 		e.lastOK = now
 		e.ready.Store(true)

@@ -14,8 +14,8 @@ type Evaluation struct {
 	// At is when the round began, Watermark the end of the windows it judged.
 	At, Watermark time.Time
 	Detection     string
-	// Duration is what judging took, of RoundDuration in all; RowsRead is how many cells the
-	// round read from the store for all detections.
+	// Duration is what judging took, of RoundDuration in all; RowsRead is how many cells, sums
+	// of work and open requests the round read from the store for all detections.
 	Duration, RoundDuration time.Duration
 	RowsRead                uint64
 	// Slices counts what was judged, Levels how.

@@ -87,6 +87,8 @@ type works struct {
 	// kept are baselines that still hold; see [Engine.workBaseline]. left is used again and again.
 	kept map[Slice]keptBaseline
 	left stats.Sum
+	// rows counts what was read, as cells.rows does.
+	rows uint64
 }
 
 // keptBaseline is a baseline with the incidents that it leaves out.
@@ -143,6 +145,7 @@ func (k *works) read(ctx context.Context, st Store, w time.Time, long time.Durat
 	drop(&k.minutes, k.loadedMinutes, func(at int64) bool { return at < from.Unix() })
 	err := missing(from, w, time.Minute, k.loadedMinutes, func(a, b time.Time) (uint64, error) {
 		got, err := readWork(ctx, st, a, b, time.Minute)
+		k.rows += uint64(len(got))
 		return put(&k.minutes, got, func(w store.Work) store.Work { return w }), err
 	})
 	if err != nil {
@@ -156,6 +159,7 @@ func (k *works) read(ctx context.Context, st Store, w time.Time, long time.Durat
 	err = missing(first, last, k.length, k.loaded, func(a, b time.Time) (uint64, error) {
 		clear(k.kept)
 		got, err := readWork(ctx, st, a, b, k.length)
+		k.rows += uint64(len(got))
 		return put(&k.blocks, got, func(w store.Work) workBlock { return blockOf(&w, k.length) }), err
 	})
 	if err != nil {
@@ -165,6 +169,7 @@ func (k *works) read(ctx context.Context, st Store, w time.Time, long time.Durat
 	if err != nil {
 		return err
 	}
+	k.rows += uint64(len(open))
 	k.open = map[scope]*OpenWork{}
 	for _, o := range open {
 		key := scope{o.Service, o.Agent}

@@ -86,6 +86,7 @@ func (e *Engine) judgeWork(s Slice, w time.Time, b WorkBaseline, open OpenWork, 
 	var out []Verdict
 	for i := range workDetections {
 		if d := &workDetections[i]; s.IsRequest() && d.requests || !s.IsRequest() && d.operations {
+			started := time.Now()
 			judge := func(w *WorkWindow) Verdict {
 				if d.left {
 					e.works.addLeft(w)
@@ -97,6 +98,7 @@ func (e *Engine) judgeWork(s Slice, w time.Time, b WorkBaseline, open OpenWork, 
 			} else {
 				out = append(out, enough(judge, near, far))
 			}
+			e.took[d.name] += time.Since(started)
 		}
 	}
 	return out
