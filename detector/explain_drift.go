@@ -8,9 +8,6 @@ import (
 	"driftline/detector/store"
 )
 
-// oneCall is the part of a budget from which a single call is named as what spent it.
-const oneCall = 0.8
-
 // explainDrift says of an agent's requests that missed their deadline what took their time,
 // and by which odds they miss it.
 func explainDrift(v *Verdict, all []store.Spender, misses []store.Misses) {
@@ -39,17 +36,23 @@ func spentBy(v *Verdict, all []store.Spender) string {
 	v.number("spender_tries_per_call", share(top.Attempts, top.Known))
 	v.number("timeout_over_left_share", share(top.Uncovered, top.Calls))
 	tries := share(top.Attempts, top.Known)
+	// One hung call among many requests is not what they have in common.
+	alone := 2*top.Alone >= max(top.Of, 1)
+	retries := ""
+	if top.LongestAttempts == 1 {
+		retries = ", with 0 retries"
+	}
 	switch {
-	case top.LongestAttempts == 1 && top.LongestShare >= oneCall:
-		return fmt.Sprintf("a single call, %s, took %.0f %% of the budget, with 0 retries", top.Slice, 100*top.LongestShare)
+	case alone && top.Of == 1:
+		return fmt.Sprintf("a single call, %s, took %.0f %% of the budget%s", top.Slice, 100*top.LongestShare, retries)
+	case alone:
+		return fmt.Sprintf("in %d of %d requests that missed it a single call, %s, took nearly all of the budget or more%s", top.Alone, top.Of, top.Slice, retries)
 	case tries >= 1.5 && top.Fallbacks == 0:
 		text := fmt.Sprintf("%s was tried %.1f times per call on the same route and never fell back to another", top.Slice, tries)
 		if 2*top.Uncovered >= top.Calls {
 			text += ", each time with a timeout that is more than what was left"
 		}
 		return text
-	case top.LongestShare >= oneCall:
-		return fmt.Sprintf("one call, %s, took %.0f %% of the budget", top.Slice, 100*top.LongestShare)
 	}
 	return fmt.Sprintf("most of the time went to %s", top.Slice)
 }

@@ -336,14 +336,21 @@ func TestDriftExplained(t *testing.T) {
 	}
 	// C78: 859 of 900 s in one call without retries.
 	require.Equal(t, "a single call, chat m1 of planner, took 95 % of the budget, with 0 retries",
-		cause(store.Spender{Calls: 1, TookNS: 859e9, LongestShare: 859. / 900, LongestAttempts: 1, Attempts: 1, Known: 1}))
+		cause(store.Spender{Calls: 1, TookNS: 859e9, LongestShare: 859. / 900, LongestAttempts: 1, Attempts: 1, Known: 1, Alone: 1}))
 	// C16: a budget of 20 s, three tries on one route, each as long; no other model was tried.
 	require.Equal(t, "chat m1 of planner was tried 3.0 times per call on the same route and never fell back to another",
 		cause(store.Spender{Calls: 1, TookNS: 61.5e9, LongestShare: 61.5 / 20, LongestAttempts: 3, Attempts: 3, Known: 1}))
 	// C76: each try began the budget anew.
 	require.Contains(t, cause(store.Spender{Calls: 1, TookNS: 46e9, LongestShare: 46. / 30, LongestAttempts: 2, Attempts: 2, Known: 1, Uncovered: 1}),
 		"each time with a timeout that is more than what was left")
-	require.Equal(t, "one call, chat m1 of planner, took 90 % of the budget", cause(store.Spender{Calls: 1, TookNS: 9e9, LongestShare: 0.9}), "attempts are not known")
+	require.Equal(t, "a single call, chat m1 of planner, took 90 % of the budget", cause(store.Spender{Calls: 1, TookNS: 9e9, LongestShare: 0.9, Alone: 1}), "attempts are not known")
+	// One call that hung is not what fifty requests have in common: most of their calls were tried
+	// again and again.
+	many := func(alone uint64) string {
+		return spentBy(&Verdict{}, []store.Spender{{Slice: chat, Requests: 50, Of: 50, Calls: 60, TookNS: 900e9, LongestShare: 3.92, LongestAttempts: 1, Attempts: 150, Known: 60, Alone: alone}})
+	}
+	require.Equal(t, "chat m1 of planner was tried 2.5 times per call on the same route and never fell back to another", many(24))
+	require.Equal(t, "in 25 of 50 requests that missed it a single call, chat m1 of planner, took nearly all of the budget or more, with 0 retries", many(25))
 	require.Contains(t, cause(store.Spender{Calls: 4, TookNS: 9e9, LongestShare: 0.3, LongestAttempts: 1}), "most of the time went to chat")
 
 	// C19, C76: nobody was told a time; the drift is against the request's deadline.

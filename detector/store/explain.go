@@ -10,6 +10,9 @@ import (
 // maxMissed bounds the requests that an explanation is taken from, the latest first.
 const maxMissed = 50
 
+// aloneShare is the part of a budget from which a single call is named as what spent it.
+const aloneShare = 0.8
+
 // Spender is what one kind of call took of requests that missed their deadline.
 type Spender struct {
 	Slice
@@ -22,6 +25,9 @@ type Spender struct {
 	TookNS          int64
 	LongestShare    float64
 	LongestAttempts uint32
+	// Alone counts requests of which one such call, by a single try as far as is known, took
+	// aloneShare or more.
+	Alone uint64
 	// Before counts calls that had ended when a call of the victim began; BeforeNS sums how
 	// long they took.
 	Before   uint64
@@ -50,13 +56,14 @@ func (s *Store) Spenders(ctx context.Context, agent, victim Slice, from, to time
 		"joined AS (SELECT calls.*, budget, stated, minIf(s, hit) OVER (PARTITION BY trace_id, request_id) AS victim_began FROM calls INNER JOIN missed ON calls.trace_id = missed.trace_id AND calls.request_id = missed.request_id) " +
 		"SELECT service_name, agent, kind, target, stream, uniqExact(trace_id, request_id), (SELECT count() FROM missed), count(), sum(user_time_ns) AS total, max(user_time_ns / greatest(budget, 1)), " +
 		"toUInt32(argMax(ifNull(attempts, 0), user_time_ns / greatest(budget, 1))), countIf(victim_began > 0 AND NOT hit AND e <= victim_began), sumIf(user_time_ns, victim_began > 0 AND NOT hit AND e <= victim_began), " +
-		"sum(toUInt64(ifNull(attempts, 0))), count(attempts), countIf(fallback_of != ''), countIf(ifNull(timeout_ns, 0) > remains AND remains > 0), toInt64(quantileExact(stated)) " +
+		"sum(toUInt64(ifNull(attempts, 0))), count(attempts), countIf(fallback_of != ''), countIf(ifNull(timeout_ns, 0) > remains AND remains > 0), toInt64(quantileExact(stated)), " +
+		"uniqExactIf((trace_id, request_id), user_time_ns >= @alone * budget AND ifNull(attempts, 1) <= 1) " +
 		"FROM joined GROUP BY service_name, agent, kind, target, stream ORDER BY total DESC, service_name, agent, kind, target, stream LIMIT 20"
-	args := append(between(from, to), clickhouse.Named("service", agent.Service), clickhouse.Named("agent", agent.Agent), clickhouse.Named("most", maxMissed),
+	args := append(between(from, to), clickhouse.Named("service", agent.Service), clickhouse.Named("agent", agent.Agent), clickhouse.Named("most", maxMissed), clickhouse.Named("alone", aloneShare),
 		clickhouse.Named("vservice", victim.Service), clickhouse.Named("vagent", victim.Agent), clickhouse.Named("vkind", victim.Kind), clickhouse.Named("vtarget", victim.Target), clickhouse.Named("vstream", victim.Stream))
 	return query(ctx, s, "what took the time of missed requests", sql, args, func(p *Spender) []any {
 		return []any{&p.Service, &p.Agent, &p.Kind, &p.Target, &p.Stream, &p.Requests, &p.Of, &p.Calls, &p.TookNS, &p.LongestShare, &p.LongestAttempts, &p.Before, &p.BeforeNS,
-			&p.Attempts, &p.Known, &p.Fallbacks, &p.Uncovered, &p.BudgetNS}
+			&p.Attempts, &p.Known, &p.Fallbacks, &p.Uncovered, &p.BudgetNS, &p.Alone}
 	}, nil)
 }
 

@@ -128,6 +128,7 @@ func TestWork(t *testing.T) {
 	require.Len(t, sp, 2)
 	require.Equal(t, []any{"first", uint64(1), uint64(1), int64(14e9), uint64(1), int64(14e9), int64(15e9)}, []any{sp[0].Target, sp[0].Requests, sp[0].Of, sp[0].TookNS, sp[0].Before, sp[0].BeforeNS, sp[0].BudgetNS})
 	require.InDelta(t, 14./15, sp[0].LongestShare, 1e-9)
+	require.Equal(t, []uint64{1, 0}, []uint64{sp[0].Alone, sp[1].Alone})
 	require.Equal(t, []any{"second", uint64(0), uint64(1), uint32(1)}, []any{sp[1].Target, sp[1].Before, sp[1].Uncovered, sp[1].LongestAttempts})
 	none, err := s.Spenders(ctx, store.Slice{Service: "shop", Agent: "other"}, store.Slice{}, at, at.Add(time.Minute))
 	require.NoError(t, err)
