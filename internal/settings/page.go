@@ -17,8 +17,8 @@ const intro = `# Settings of detection
 
 This page is generated from the comments and defaults in ` + "`detector/config.go`, `detector/rules*.go` and `detector/maintenance.go`" + `; change those and run ` + "`go generate ./internal/settings`" + `.
 
-` + "`detectd serve`, `detectd standalone` and `detectd check`" + ` read detection's settings from the YAML file given with ` + "`--config`" + `. What the file does not set keeps its default, and flags go before the file.
-` + "`detectd check --config detectd.yaml`" + ` says everything that is wrong with a file, or prints every setting with its value.
+` + "`detectd serve`, `standalone`, `replay`, `backtest` and `check`" + ` read detection's settings from the YAML file given with ` + "`--config`" + `. What the file does not set keeps its default, and flags go before the file.
+` + "`detectd check detectd.yaml`" + ` says everything that is wrong with a file, or prints every setting with its value.
 A running detectd reads the file again on SIGHUP. Alerts, votes and what waits to be sent stay; a file with mistakes changes nothing and is logged.
 
 Ratios and rises are factors: 3 is "three times", an increase by 200 %%. Shares are between 0 and 1. [detections.md](detections.md) says how each detection uses its settings.
