@@ -210,8 +210,8 @@ func (b *Baselines) Forget(watermark time.Time, minutes []int64) {
 	b.changed()
 }
 
-// Load puts the minutes of [from, to), whole blocks, into the baseline. Minutes come in the
-// order of slices and then time, as stores give them.
+// Load puts the minutes of [from, to), whole blocks, into the baseline. Those of a slice come in
+// the order of time.
 func (b *Baselines) Load(from, to time.Time, ops []store.OperationMinute, reqs []store.RequestMinute) {
 	for at := from.Truncate(b.cfg.BlockLength); at.Before(to); at = at.Add(b.cfg.BlockLength) {
 		b.loaded[at.Unix()] = true
@@ -225,19 +225,33 @@ func (b *Baselines) Load(from, to time.Time, ops []store.OperationMinute, reqs [
 	b.changed()
 }
 
-// eachBlock calls f with what is of one slice and block, of all that is in the order of slices
-// and then time.
+// eachBlock calls f with what is of one slice and block, in the order of all. f must not keep it.
 func eachBlock[M any](b *Baselines, all []M, key func(*M) (Slice, time.Time), f func(s Slice, at int64, of []M)) {
-	for i := 0; i < len(all); {
+	type part struct {
+		slice Slice
+		at    int64
+	}
+	type ends struct{ first, last int }
+	parts, found, next := map[part]int{}, []ends{}, make([]int, len(all)) // next leads to the part's next one, 0 ends it
+	for i := range all {
 		s, t := key(&all[i])
-		at, first := b.blockOf(t), i
-		for i < len(all) {
-			if o, t := key(&all[i]); o != s || b.blockOf(t) != at {
-				break
-			}
-			i++
+		p := part{s, b.blockOf(t)}
+		n, known := parts[p]
+		if !known {
+			parts[p] = len(found)
+			found = append(found, ends{i, i})
+			continue
 		}
-		f(s, at, all[first:i])
+		next[found[n].last], found[n].last = i, i
+	}
+	var of []M
+	for _, p := range found {
+		of = append(of[:0], all[p.first])
+		for i := next[p.first]; i != 0; i = next[i] {
+			of = append(of, all[i])
+		}
+		s, t := key(&all[p.first])
+		f(s, b.blockOf(t), of)
 	}
 }
 

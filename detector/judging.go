@@ -37,6 +37,11 @@ const MaxBlocksPerRead = 2
 
 func (e *Engine) loadBaselines(ctx context.Context, w time.Time) error {
 	missing := e.baselines.Missing(w)
+	starting := len(missing) > MaxBlocksPerRead // not only a block that has just ended
+	if starting {
+		e.log.Info("reading the history that baselines are made of", "blocks", len(missing))
+	}
+	rows := 0
 	for len(missing) > 0 {
 		n := 1
 		for n < len(missing) && n < MaxBlocksPerRead && missing[n].Sub(missing[n-1]) == e.cfg.BlockLength {
@@ -57,7 +62,11 @@ func (e *Engine) loadBaselines(ctx context.Context, w time.Time) error {
 		}
 		e.baselines.Load(from, to, ops, reqs)
 		e.baselines.LoadAttempts(atts)
+		rows += len(ops) + len(reqs) + len(atts)
 		missing = missing[n:]
+	}
+	if starting {
+		e.log.Info("read the history that baselines are made of", "rows", rows)
 	}
 	return nil
 }

@@ -2,13 +2,21 @@ package memory
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"driftline/detector/store"
 )
 
-// OperationHistory reads minutes in [from, to) for baselines.
+// OperationHistory reads minutes in [from, to) for baselines, in the order of time and slices.
 func (s *Store) OperationHistory(ctx context.Context, from, to time.Time) ([]store.OperationMinute, error) {
+	out, err := s.operationMinutes(ctx, from, to)
+	slices.SortStableFunc(out, func(a, b store.OperationMinute) int { return a.Minute.Compare(b.Minute) })
+	return out, err
+}
+
+// operationMinutes are minutes in the order of slices and time.
+func (s *Store) operationMinutes(ctx context.Context, from, to time.Time) ([]store.OperationMinute, error) {
 	cells, err := s.OperationCells(ctx, from, to)
 	var out []store.OperationMinute
 	for i := range cells {
@@ -47,7 +55,7 @@ func (s *Store) OperationHistory(ctx context.Context, from, to time.Time) ([]sto
 	return out, err
 }
 
-// RequestHistory reads minutes in [from, to) for baselines.
+// RequestHistory reads minutes in [from, to) for baselines, in the order of time, slices and steps.
 func (s *Store) RequestHistory(ctx context.Context, from, to time.Time) ([]store.RequestMinute, error) {
 	cells, err := s.RequestCells(ctx, from, to)
 	var out []store.RequestMinute
@@ -70,5 +78,6 @@ func (s *Store) RequestHistory(ctx context.Context, from, to time.Time) ([]store
 		m.Hidden.Add(c.Hidden)
 		m.Drift.Add(c.Drift)
 	}
+	slices.SortStableFunc(out, func(a, b store.RequestMinute) int { return a.Minute.Compare(b.Minute) })
 	return out, err
 }

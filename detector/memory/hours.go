@@ -18,7 +18,7 @@ func (s *Store) OperationHours(ctx context.Context, hours []time.Time) ([]store.
 		known, ok := s.hours[h.Unix()]
 		s.mu.Unlock()
 		if !ok {
-			minutes, err := s.OperationHistory(ctx, h, h.Add(time.Hour))
+			minutes, err := s.operationMinutes(ctx, h, h.Add(time.Hour))
 			if err != nil {
 				return nil, err
 			}

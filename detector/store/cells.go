@@ -54,12 +54,12 @@ func (c *OperationCell) Call() Measure {
 	return c.User
 }
 
-// callTime is [OperationCell.Call] over groups of cells.
+// callTime is [OperationCell.Call] of a cell.
 var callTime = func() string {
 	of := func(column string) string {
 		return "if(retries IN ('1', '2+'), agent_time_" + column + ", user_time_" + column + ")"
 	}
-	return "sum(" + of("n") + "), sum(" + of("sum_ns") + "), toString((sumMap(" + of("buckets") + ", " + of("counts") + ") AS call_map).1), toString(call_map.2)"
+	return of("n") + ", " + of("sum_ns") + ", toString(" + of("buckets") + "), toString(" + of("counts") + ")"
 }()
 
 // OperationCells reads the cells of all slices with minutes in [from, to).
@@ -213,20 +213,35 @@ type OperationMinute struct {
 // exhausted counts failures that more attempts might have mended: all but the caller's own.
 const exhausted = "errors_timeout + errors_overload + errors_server + errors_network + errors_cancelled + errors_other"
 
-// OperationHistory reads minutes in [from, to) for baselines.
+// OperationHistory reads minutes in [from, to) for baselines, in the order of time and then
+// slices: that of the table, so that nothing has to be sorted.
 func (s *Store) OperationHistory(ctx context.Context, from, to time.Time) ([]OperationMinute, error) {
-	sql := "SELECT service_name, agent, kind, target, stream, minute, toUInt64(sum(n - late_fragments)), toUInt64(sumIf(n - late_fragments, retries != 'unknown')), toUInt64(sumIf(n - late_fragments, retries IN ('1', '2+'))), " +
-		"sum(leaf_attempts), sumIf(greatest(errors_timeout, at_cap), retries = '0'), sumIf(" + exhausted + ", retries IN ('1', '2+')), sum(greatest(errors_timeout + errors_cancelled, at_cap)), " +
-		"sum(deadline_known), sum(deadline_missed), sum(input_tokens), sum(output_tokens), sum(cached_tokens), " +
-		summed("inference_time") + ", " + summed("ttft") + ", " + summed("time_per_output_token") + ", " + callTime + " FROM " + s.db + ".rollup_operations_1m WHERE " + minuteBetween +
-		" GROUP BY service_name, agent, kind, target, stream, minute ORDER BY service_name, agent, kind, target, stream, minute"
-	return query(ctx, s, "history of operations", sql, between(from, to), func(c *OperationMinute) []any {
+	sql := "SELECT service_name, agent, kind, target, stream, minute, toUInt64(n - late_fragments), toUInt64(if(retries = 'unknown', 0, n - late_fragments)), toUInt64(if(retries IN ('1', '2+'), n - late_fragments, 0)), " +
+		"leaf_attempts, if(retries = '0', greatest(errors_timeout, at_cap), 0), if(retries IN ('1', '2+'), " + exhausted + ", 0), greatest(errors_timeout + errors_cancelled, at_cap), " +
+		"deadline_known, deadline_missed, input_tokens, output_tokens, cached_tokens, " +
+		columns("inference_time") + ", " + columns("ttft") + ", " + columns("time_per_output_token") + ", " + callTime + " FROM " + s.db + ".rollup_operations_1m WHERE " + minuteBetween +
+		" ORDER BY minute, service_name, agent, kind, target, stream, retries"
+	return folded(ctx, s, "history of operations", sql, between(from, to), func(c *OperationMinute) []any {
 		d := append([]any{&c.Service, &c.Agent, &c.Kind, &c.Target, &c.Stream, &c.Minute, &c.N, &c.Known, &c.Retried, &c.LeafAttempts, &c.FirstTimeouts, &c.Exhausted, &c.Cut, &c.DeadlineKnown, &c.DeadlineMissed,
 			&c.InputTokens, &c.OutputTokens, &c.CachedTokens}, c.Inference.dest()...)
 		d = append(d, c.TTFT.dest()...)
 		d = append(d, c.PerToken.dest()...)
 		return append(d, c.Call.dest()...)
-	}, func(c *OperationMinute) { c.Minute = c.Minute.UTC() })
+	}, func(c *OperationMinute) { c.Minute = c.Minute.UTC() }, func(sum, c *OperationMinute) bool {
+		if sum.Slice != c.Slice || !sum.Minute.Equal(c.Minute) {
+			return false
+		}
+		sum.N, sum.Known, sum.Retried = sum.N+c.N, sum.Known+c.Known, sum.Retried+c.Retried
+		sum.LeafAttempts, sum.FirstTimeouts = sum.LeafAttempts+c.LeafAttempts, sum.FirstTimeouts+c.FirstTimeouts
+		sum.Exhausted, sum.Cut = sum.Exhausted+c.Exhausted, sum.Cut+c.Cut
+		sum.DeadlineKnown, sum.DeadlineMissed = sum.DeadlineKnown+c.DeadlineKnown, sum.DeadlineMissed+c.DeadlineMissed
+		sum.InputTokens, sum.OutputTokens, sum.CachedTokens = sum.InputTokens+c.InputTokens, sum.OutputTokens+c.OutputTokens, sum.CachedTokens+c.CachedTokens
+		sum.Inference.Add(c.Inference)
+		sum.TTFT.Add(c.TTFT)
+		sum.PerToken.Add(c.PerToken)
+		sum.Call.Add(c.Call)
+		return true
+	})
 }
 
 // RequestMinute is what baselines need of an agent's minute, by step stratum.
@@ -244,16 +259,27 @@ type RequestMinute struct {
 	Drift           Measure
 }
 
-// RequestHistory reads minutes in [from, to) for baselines.
+// RequestHistory reads minutes in [from, to) for baselines, in the order of time, slices and
+// steps.
 func (s *Store) RequestHistory(ctx context.Context, from, to time.Time) ([]RequestMinute, error) {
-	sql := "SELECT service_name, agent, kind, minute, steps_bucket, toUInt64(sum(n - late_fragments)), sum(operations), sum(attempts), sum(attempts_unknown), sum(deadline_known), sum(deadline_missed), " +
-		summed("hidden_path") + ", " + summed("drift") + " FROM " + s.db + ".rollup_requests_1m WHERE " + minuteBetween +
-		" GROUP BY service_name, agent, kind, minute, steps_bucket ORDER BY service_name, agent, kind, minute, steps_bucket"
-	return query(ctx, s, "history of requests", sql, between(from, to), func(c *RequestMinute) []any {
+	sql := "SELECT service_name, agent, kind, minute, steps_bucket, toUInt64(n - late_fragments), operations, attempts, attempts_unknown, deadline_known, deadline_missed, " +
+		columns("hidden_path") + ", " + columns("drift") + " FROM " + s.db + ".rollup_requests_1m WHERE " + minuteBetween +
+		" ORDER BY minute, service_name, agent, kind, steps_bucket, retries"
+	return folded(ctx, s, "history of requests", sql, between(from, to), func(c *RequestMinute) []any {
 		d := []any{&c.Service, &c.Slice.Agent, &c.Kind, &c.Minute, &c.Steps, &c.N, &c.Operations, &c.Attempts, &c.AttemptsUnknown, &c.DeadlineKnown, &c.DeadlineMissed}
 		d = append(d, c.Hidden.dest()...)
 		return append(d, c.Drift.dest()...)
-	}, func(c *RequestMinute) { c.Minute = c.Minute.UTC() })
+	}, func(c *RequestMinute) { c.Minute = c.Minute.UTC() }, func(sum, c *RequestMinute) bool {
+		if sum.Slice != c.Slice || !sum.Minute.Equal(c.Minute) || sum.Steps != c.Steps {
+			return false
+		}
+		sum.N, sum.Operations = sum.N+c.N, sum.Operations+c.Operations
+		sum.Attempts, sum.AttemptsUnknown = sum.Attempts+c.Attempts, sum.AttemptsUnknown+c.AttemptsUnknown
+		sum.DeadlineKnown, sum.DeadlineMissed = sum.DeadlineKnown+c.DeadlineKnown, sum.DeadlineMissed+c.DeadlineMissed
+		sum.Hidden.Add(c.Hidden)
+		sum.Drift.Add(c.Drift)
+		return true
+	})
 }
 
 // Budget sums up the declared time budgets of an agent's requests.

@@ -2,7 +2,7 @@ package store
 
 import (
 	"fmt"
-	"strconv"
+	"math"
 	"strings"
 
 	"driftline/detector/stats"
@@ -18,18 +18,16 @@ type (
 )
 
 // Scan implements sql.Scanner.
-func (i indexes) Scan(src any) error {
-	return eachOf(src, func(n int) { i.of.Index = make([]int16, 0, n) }, func(item string) error {
-		v, err := strconv.ParseInt(item, 10, 16)
-		i.of.Index = append(i.of.Index, int16(v))
-		return err
-	})
+func (i indexes) Scan(src any) (err error) {
+	i.of.Index, err = numbers[int16](src, -math.MinInt16, math.MaxInt16)
+	return err
 }
 
 // Scan implements sql.Scanner. Counts come after their indexes, so that here the histogram as
 // a whole is checked: what judges it relies on its form.
 func (c counts) Scan(src any) error {
-	if err := c.read(src); err != nil {
+	var err error
+	if c.of.Count, err = numbers[uint64](src, 0, math.MaxUint64); err != nil {
 		return err
 	}
 	if len(c.of.Index) != len(c.of.Count) {
@@ -48,32 +46,40 @@ func (c counts) Scan(src any) error {
 	return nil
 }
 
-func (c counts) read(src any) error {
-	return eachOf(src, func(n int) { c.of.Count = make([]uint64, 0, n) }, func(item string) error {
-		v, err := strconv.ParseUint(item, 10, 64)
-		c.of.Count = append(c.of.Count, v)
-		return err
-	})
-}
-
-// eachOf calls item with each number of an array's text, and room with how many there are
-// before; an empty array has no calls.
-func eachOf(src any, room func(n int), item func(string) error) error {
+// numbers reads an array's text, with numbers from -below to most; an empty array is nil. It
+// goes digit by digit: the numbers are short, and most of what a start of the detector does is
+// to read them.
+func numbers[T int16 | uint64](src any, below, most uint64) ([]T, error) {
 	text, ok := src.(string)
 	if !ok || len(text) < 2 || text[0] != '[' || text[len(text)-1] != ']' {
-		return fmt.Errorf("histogram column: want an array's text, got %T %.40q", src, fmt.Sprint(src))
+		return nil, fmt.Errorf("histogram column: want an array's text, got %T %.40q", src, fmt.Sprint(src))
 	}
-	text = text[1 : len(text)-1]
-	if text == "" {
-		return nil
+	list := text[1 : len(text)-1]
+	if list == "" {
+		return nil, nil
 	}
-	room(strings.Count(text, ",") + 1)
-	for part := range strings.SplitSeq(text, ",") {
-		if err := item(part); err != nil {
-			return fmt.Errorf("histogram column: %w", err)
+	out := make([]T, 0, strings.Count(list, ",")+1)
+	for at := 0; at <= len(list); at++ { // each turn ends at a comma or at the end
+		limit, negative := most, at < len(list) && list[at] == '-'
+		if negative {
+			limit = below
+			at++
 		}
+		v, first, fits := uint64(0), at, true
+		for ; at < len(list) && list[at]-'0' <= 9; at++ {
+			digit := uint64(list[at] - '0')
+			fits = fits && (v < math.MaxUint64/10 || v == math.MaxUint64/10 && digit <= math.MaxUint64%10)
+			v = v*10 + digit
+		}
+		if at == first || at < len(list) && list[at] != ',' || !fits || v > limit {
+			return nil, fmt.Errorf("histogram column: value %d of %.40q is no number from %d to %d", len(out)+1, text, -int64(below), most)
+		}
+		if negative {
+			v = -v
+		}
+		out = append(out, T(v))
 	}
-	return nil
+	return out, nil
 }
 
 // columns names a measure's columns in the order scan takes them.

@@ -25,10 +25,12 @@ func TestHistogramsAreReadFromTheTextOfArrays(t *testing.T) {
 	dest = m.dest()
 	require.NoError(t, read("[]", "[]"))
 	require.Equal(t, &stats.Hist{}, m.Hist, "an empty one is a zero one, as before")
-	for _, bad := range []any{"", "[", "12", "[1,]", "[a]", "[40000]", []int16{1}, nil} {
+	for _, bad := range []any{"", "[", "12", "[1,]", "[a]", "[40000]", "[-32769]", "[-]", "[1,,2]", "[,1]", "[1 ]", "[+1]", "[1.5]", "[1-]", []int16{1}, nil} {
 		require.ErrorContains(t, read(bad, "[]"), "histogram column", "%v", bad)
 	}
-	require.Error(t, read("[1]", "[-1]"))
+	for _, bad := range []string{"[-1]", "[18446744073709551616]", "[99999999999999999999]", "[184467440737095516150]"} {
+		require.ErrorContains(t, read("[1]", bad), "value 1 of", bad)
+	}
 	// What judges relies on the form of the whole.
 	for want, bad := range map[string][2]string{
 		"2 buckets with 1 counts": {"[1,2]", "[5]"}, "0 buckets with 1 counts": {"[]", "[5]"}, "bucket 1 is counted with nothing in it": {"[1,2]", "[0,3]"},

@@ -22,9 +22,16 @@ func (s *Store) OperationHours(ctx context.Context, hours []time.Time) ([]Operat
 	for i, h := range hours {
 		starts[i] = h.Unix()
 	}
-	sql := "SELECT service_name, agent, kind, target, stream, minute, " + summed("inference_time") + ", " + callTime + " FROM " + s.db + ".rollup_operations_1h WHERE minute IN (SELECT toDateTime(arrayJoin(@hours), 'UTC'))" +
-		" GROUP BY service_name, agent, kind, target, stream, minute ORDER BY service_name, agent, kind, target, stream, minute"
-	return query(ctx, s, "hours of operations", sql, []any{clickhouse.Named("hours", starts)}, func(h *OperationHour) []any {
+	sql := "SELECT service_name, agent, kind, target, stream, minute, " + columns("inference_time") + ", " + callTime + " FROM " + s.db + ".rollup_operations_1h WHERE minute IN (SELECT toDateTime(arrayJoin(@hours), 'UTC'))" +
+		" ORDER BY service_name, agent, kind, target, stream, minute, retries"
+	return folded(ctx, s, "hours of operations", sql, []any{clickhouse.Named("hours", starts)}, func(h *OperationHour) []any {
 		return append(append([]any{&h.Service, &h.Agent, &h.Kind, &h.Target, &h.Stream, &h.Hour}, h.Inference.dest()...), h.Call.dest()...)
-	}, func(h *OperationHour) { h.Hour = h.Hour.UTC() })
+	}, func(h *OperationHour) { h.Hour = h.Hour.UTC() }, func(sum, h *OperationHour) bool {
+		if sum.Slice != h.Slice || !sum.Hour.Equal(h.Hour) {
+			return false
+		}
+		sum.Inference.Add(h.Inference)
+		sum.Call.Add(h.Call)
+		return true
+	})
 }
