@@ -36,6 +36,7 @@ type options struct {
 	attempts, days, slices, runs int
 	seed                         uint64
 	dir, out, only               string
+	load, dense                  bool
 }
 
 // made says what a data folder holds.
@@ -55,6 +56,8 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	flags.StringVar(&o.dir, "dir", "", "keep the data in this folder and use again what is there; default: a temporary folder")
 	flags.StringVar(&o.out, "out", "", "write the tables into this page; default: only print them")
 	flags.StringVar(&o.only, "only", "", "measure only the queries whose name has this in it, and print no tables")
+	flags.BoolVar(&o.load, "load", false, "measure a start of the detector on the large dataset instead of the queries")
+	flags.BoolVar(&o.dense, "dense", false, "with --load: on slices with 0.5 to 50 calls a minute each, of which only the rollup of operations is made")
 	flags.Uint64Var(&o.seed, "seed", 1, "seed of the generated rows")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -92,6 +95,15 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	s, err := prepare(ctx, d, o, progress)
 	if err != nil {
 		return err
+	}
+	if o.load && o.dense {
+		if err := d.buildDense(ctx, s, progress); err != nil {
+			return err
+		}
+		return measureLoad(ctx, d, s, dense, o, out, progress)
+	}
+	if o.load {
+		return measureLoad(ctx, d, s, large, o, out, progress)
 	}
 	return measure(ctx, d, s, o, out, progress)
 }
