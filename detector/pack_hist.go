@@ -34,6 +34,10 @@ func (w *bitWriter) put(v uint64, n uint) {
 func (w *bitWriter) golomb(v uint64, k uint) {
 	q := v>>k + 1
 	n := uint(bits.Len64(q))
+	if size := 2*n - 1 + k; size <= 32 { // zeros, number and further bits at once
+		w.put(q<<k|v&(1<<k-1), size)
+		return
+	}
 	for zeros := n - 1; zeros > 0; {
 		part := min(zeros, 32)
 		w.put(0, part)

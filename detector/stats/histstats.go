@@ -42,15 +42,8 @@ func (h *Hist) Quantile(p float64) (float64, error) {
 	if n == 0 {
 		return 0, insufficient("quantile of an empty histogram")
 	}
-	rank := min(uint64(float64(n)*p), n-1)
-	var cum uint64
-	for i, c := range h.Count {
-		cum = satAdd(cum, c)
-		if rank < cum {
-			return BucketValue(h.Index[i]), nil
-		}
-	}
-	return BucketValue(h.Index[len(h.Index)-1]), nil
+	i, _ := h.rank(min(uint64(float64(n)*p), n-1)+1, n)
+	return BucketValue(h.Index[i]), nil
 }
 
 // moments returns mean and standard deviation (n-1) of the bucket values.

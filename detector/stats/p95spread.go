@@ -64,11 +64,12 @@ type SubP95 struct {
 // P95Of is the P95 of a sub-window with the standard error that order statistics around it
 // give; too few values for one are ErrInsufficient.
 func P95Of(h *Hist) (SubP95, error) {
-	l, se, err := quantileSE(h.ranks(), 0.95, Log)
+	r := h.ranks()
+	l, se, err := quantileSE(r, 0.95, Log)
 	if err != nil {
-		return SubP95{N: h.N()}, err
+		return SubP95{N: r.n}, err
 	}
-	return SubP95{N: h.N(), LogMS: l, LogSE: se, Known: true}, nil
+	return SubP95{N: r.n, LogMS: l, LogSE: se, Known: true}, nil
 }
 
 // P95SpreadOf is [P95Spread] of sub-windows whose P95 is worked out already.

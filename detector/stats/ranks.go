@@ -44,12 +44,25 @@ func (ranksOf) width() float64 { return LnGamma }
 
 func (r ranksOf) orderStat(k uint64) float64 {
 	k = min(max(k, 1), r.n)
-	i, cum := 0, r.h.Count[0]
-	for cum < k {
-		i++
-		cum = satAdd(cum, r.h.Count[i])
-	}
+	i, cum := r.h.rank(k, r.n)
 	return within(BucketValue(r.h.Index[i]), k, cum, r.h.Count[i], LnGamma)
+}
+
+// rank finds the bucket of the k-th smallest of all n values, 1 or more, and how many values are
+// no larger than the bucket's.
+func (h *Hist) rank(k, n uint64) (i int, cum uint64) {
+	if k > n/2 && n < math.MaxUint64 { // nearer to the end; a sum that did not fit counts from below only
+		i, cum = len(h.Count)-1, n
+		for cum-h.Count[i] >= k {
+			cum -= h.Count[i]
+			i--
+		}
+		return i, cum
+	}
+	for cum = h.Count[0]; cum < k; cum = satAdd(cum, h.Count[i]) {
+		i++
+	}
+	return i, cum
 }
 
 // within is the k-th smallest value, one of w that are spread evenly on the log scale over a
