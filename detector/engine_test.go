@@ -65,7 +65,10 @@ func TestIncidentOnTheRealEngine(t *testing.T) {
 			for _, o := range ops {
 				all = append(all, o)
 			}
-			for _, r := range reqs {
+			for i, r := range reqs {
+				if user := int64(i % 10); user < 8 {
+					r.UserHash = &user
+				}
 				all = append(all, r)
 			}
 		}
@@ -150,6 +153,7 @@ func TestIncidentOnTheRealEngine(t *testing.T) {
 			require.NotEmpty(t, a.Annotations[key], "%s of %s", key, a.Detection)
 		}
 		require.Len(t, strings.Fields(a.Annotations["trace_ids"]), 3)
+		require.Regexp(t, `^[0-8] of 8 users \(\d+\.\d %\); [78]\d\.\d % of requests state a user$`, a.Annotations["users_hit"])
 		require.Regexp(t, `^(\d+) of (\d+) minutes have data, \d+ % of the usual number of requests, .*\d+ late fragments left out$`, a.Annotations["completeness"])
 		// Links lead somewhere.
 		links := []string{a.Annotations["evidence_url"], a.Annotations["runbook_url"]}

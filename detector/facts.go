@@ -17,6 +17,7 @@ type facts interface {
 	NormalExample(ctx context.Context, s Slice, from, to time.Time, nearNS int64) (store.Example, bool, error)
 	ConfiguredRetries(ctx context.Context, s Slice, from, to time.Time) (store.ConfiguredRetries, error)
 	Coverage(ctx context.Context, s Slice, from, to time.Time, order store.ExampleOrder, aboveNS int64) (store.Coverage, error)
+	UsersHit(ctx context.Context, s Slice, from, to time.Time, order store.ExampleOrder, aboveNS int64) (store.Users, error)
 }
 
 // Bounds of asking.
@@ -96,12 +97,18 @@ func (x *explaining) explain(ctx context.Context, v *Verdict) {
 		}
 	}
 	p50, level := x.usual(*v, order)
+	unknown := order.Compares() && level == 0
 	if normal, found, err := f.NormalExample(ctx, v.Slice, v.From, v.To, int64(p50*1e6)); !failed("a normal trace", err) && found {
 		v.annotate("normal_trace_id", normal.TraceID)
 	}
 	if c, err := f.Coverage(ctx, v.Slice, v.From, v.To, order, int64(level*1e6)); !failed("how complete its data is", err) {
-		v.annotate("requests_hit", hit(c, order.Compares() && level == 0))
+		v.annotate("requests_hit", hit(c, unknown))
 		v.annotate("completeness", x.completeness(*v, c))
+	}
+	if !unknown {
+		if u, err := f.UsersHit(ctx, v.Slice, v.From, v.To, order, int64(level*1e6)); !failed("whom it hits", err) {
+			v.annotate("users_hit", usersHit(u))
+		}
 	}
 	v.annotate("changes", x.nearby(ctx, f, *v, failed))
 	v.annotate("cause_line", x.line(ctx, f, *v, failed))
@@ -134,6 +141,25 @@ func hit(c store.Coverage, unknown bool) string {
 		return "unknown"
 	}
 	return fmt.Sprintf("%.1f %% (%d of %d requests)", 100*share(c.Hit, c.Requests), c.Hit, c.Requests)
+}
+
+// usersHit says how many of the users and tenants are hit, and by how many requests they are
+// known where that is not all. It is empty where nobody is known.
+func usersHit(u store.Users) string {
+	var who, stated []string
+	for _, k := range []struct {
+		of   store.Affected
+		name string
+	}{{u.Users, "user"}, {u.Tenants, "tenant"}} {
+		if k.of.All == 0 {
+			continue
+		}
+		who = append(who, fmt.Sprintf("%d of %d %ss (%.1f %%)", k.of.Hit, k.of.All, k.name, 100*share(k.of.Hit, k.of.All)))
+		if k.of.Stated < u.Requests {
+			stated = append(stated, fmt.Sprintf("%.1f %% of requests state a %s", 100*share(k.of.Stated, u.Requests), k.name))
+		}
+	}
+	return strings.Join(append([]string{strings.Join(who, ", ")}, stated...), "; ")
 }
 
 // completeness says how much of what was judged is there.

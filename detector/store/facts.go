@@ -94,13 +94,9 @@ func (s *Store) Coverage(ctx context.Context, slice Slice, from, to time.Time, o
 	if slice.IsRequest() {
 		view = "requests"
 	}
-	shows := showings[order].shows
-	if order.Compares() {
-		shows += " AND " + showings[order].above
-	}
 	id := "uniqExact(trace_id, request_id)"
 	sql := "SELECT * FROM (SELECT uniqExactIf(minute, n > late_fragments), toUInt64(sum(n - late_fragments)), toUInt64(sum(late_fragments)) FROM " + s.db + "." + table(slice) + " WHERE " + where + " AND " + minuteBetween +
-		") AS cells, (SELECT " + id + " FROM " + s.db + "." + view + " WHERE " + where + " AND " + endedBetween + " AND NOT late_fragment AND " + shows +
+		") AS cells, (SELECT " + id + " FROM " + s.db + "." + view + " WHERE " + where + " AND " + endedBetween + " AND NOT late_fragment AND " + order.found() +
 		") AS hit, (SELECT " + id + " FROM " + s.db + ".requests WHERE service_name = @service AND agent = @agent AND " + endedBetween + " AND NOT late_fragment) AS requests"
 	args = append(append(args, between(from, to)...), clickhouse.Named("above", aboveNS))
 	got, err := query(ctx, s, "what a window holds", sql, args, func(c *Coverage) []any { return []any{&c.Minutes, &c.N, &c.Late, &c.Hit, &c.Requests} }, nil)

@@ -71,7 +71,7 @@ func TestFactsAroundAnAlert(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, fmt.Sprintf("%032x", 4), normal.TraceID, "400 ms is nearest")
-	for order, want := range map[store.ExampleOrder]uint64{store.ByHidden: 4, store.ByUserTime: 2, store.ByDrift: 0, store.By504: 0} {
+	for order, want := range map[store.ExampleOrder]uint64{store.ByHidden: 4, store.ByUserTime: 2, store.ByDrift: 0, store.By504: 0, store.ByInherited: 0, store.ByOverrun: 0} {
 		c, err := st.Coverage(ctx, slice, start, end, order, 185e7)
 		require.NoError(t, err)
 		require.Equal(t, store.Coverage{Minutes: 20, N: 20, Hit: want, Requests: 20}, c)

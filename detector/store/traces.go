@@ -72,6 +72,14 @@ var showings = map[ExampleOrder]showing{
 // Compares says whether work shows the finding only beyond a level, as slow work does.
 func (o ExampleOrder) Compares() bool { return showings[o].above != "" }
 
+// found is the condition of work that shows the finding, beyond @above where the order compares.
+func (o ExampleOrder) found() string {
+	if !o.Compares() {
+		return showings[o].shows
+	}
+	return showings[o].shows + " AND " + showings[o].above
+}
+
 // Example is one request or operation that shows what an alert means.
 type Example struct {
 	TraceID   string

@@ -90,7 +90,7 @@ func facts(a Alert, now time.Time) []fact {
 	if a.FiredAt != nil {
 		out = append(out, fact{"Fired", formatTime(*a.FiredAt)})
 	}
-	for _, f := range []fact{{"Not sent", "muted"}, {"Requests hit", "requests_hit"}, {"Same detection elsewhere", "differs"}, {"Data", "completeness"}, {"Changed nearby", "changes"}} {
+	for _, f := range []fact{{"Not sent", "muted"}, {"Requests hit", "requests_hit"}, {"Users hit", "users_hit"}, {"Same detection elsewhere", "differs"}, {"Data", "completeness"}, {"Changed nearby", "changes"}} {
 		if text := annotation(a, f.Text); text != "" {
 			out = append(out, fact{f.Label, text})
 		}

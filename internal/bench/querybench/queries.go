@@ -135,6 +135,10 @@ func detectorQueries(ctx context.Context, conn driver.Conn, database string, s s
 	add(groupDetector, "Examples of calls by user time, 30 min", some(func(ctx context.Context) ([]store.Example, error) {
 		return st.Examples(ctx, ops, ago(30*time.Minute), to, store.ByUserTime, 5)
 	}))
+	add(groupDetector, "UsersHit by calls, 30 min", func(ctx context.Context) error {
+		_, err := st.UsersHit(ctx, ops, ago(30*time.Minute), to, store.ByUserTime, int64(time.Second))
+		return err
+	})
 
 	add(groupPages, "Newest, 24 h", func(ctx context.Context) error { _, err := st.Newest(ctx, ago(24*time.Hour), to); return err })
 	add(groupPages, "AlertTransitions, 24 h", some(func(ctx context.Context) ([]store.AlertRow, error) {
