@@ -19,7 +19,7 @@ demo start it themselves and restart it when it ends; run it by hand to look int
 		// The engine is started as a child with flags of its own package.
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
-			if code := engine.Main(c.Context(), args, os.Stdout, os.Stderr); code != 0 {
+			if code := engine.Main(c.Context(), args, c.OutOrStdout(), c.ErrOrStderr()); code != 0 {
 				os.Exit(code)
 			}
 			return nil

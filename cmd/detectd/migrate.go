@@ -26,11 +26,16 @@ type storage struct {
 }
 
 func (s *storage) flags(c *cobra.Command) {
+	s.placeFlags(c, "cluster name, for Replicated and Distributed tables; empty is one node")
+	c.PersistentFlags().StringToStringVar(&s.ttl, "ttl-days", nil, "retention in days by key, such as requests=60,spans=3; keys: "+strings.Join(schema.TTLKeys(), ", "))
+}
+
+// placeFlags are those that say where the tables are.
+func (s *storage) placeFlags(c *cobra.Command, cluster string) {
 	c.PersistentFlags().StringVar(&s.dsn, "clickhouse", os.Getenv(chconn.EnvDSN), "ClickHouse DSN; default from "+chconn.EnvDSN)
 	// The environment's value may hold a password, which --help must not show.
 	c.PersistentFlags().Lookup("clickhouse").DefValue = ""
-	c.PersistentFlags().StringVar(&s.cluster, "cluster", "", "cluster name, for Replicated and Distributed tables; empty is one node")
-	c.PersistentFlags().StringToStringVar(&s.ttl, "ttl-days", nil, "retention in days by key, such as requests=60,spans=3; keys: "+strings.Join(schema.TTLKeys(), ", "))
+	c.PersistentFlags().StringVar(&s.cluster, "cluster", "", cluster)
 }
 
 func (s *storage) target() (chconn.Target, schema.Options, error) {

@@ -43,6 +43,7 @@ on hidden retries, deadline drift and spreading latency while requests still suc
 		newServe(g),
 		newCheck(),
 		newMigrate(g),
+		newErase(g),
 		newDemo(g),
 		newBacktest(),
 		newReplay(g),

@@ -94,6 +94,13 @@ func (t Target) Database() string { return t.database }
 // Address is the host and port, for messages; it holds no password.
 func (t Target) Address() string { return strings.Join(t.options.Addr, ",") }
 
+// Patient is t with connections that wait so long for an answer.
+func (t Target) Patient(answer time.Duration) Target {
+	o := *t.options
+	o.ReadTimeout = answer
+	return Target{options: &o, database: t.database}
+}
+
 // Open connects without choosing a database and pings once.
 func (t Target) Open(ctx context.Context) (driver.Conn, error) {
 	return t.open(ctx, "")

@@ -1,0 +1,264 @@
+package erase
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"driftline/detector/rollup"
+	"driftline/internal/identity"
+	"driftline/schema"
+)
+
+// Options say whose requests go.
+type Options struct {
+	Schema schema.Options
+	Kind   identity.Kind
+	Hash   int64
+	// DryRun only counts.
+	DryRun bool
+	// Now is the present instant.
+	Now time.Time
+	// Logger hears of progress; nil is silence.
+	Logger *slog.Logger
+	// step, if any, is told what was done, for tests.
+	step func(what string) error
+}
+
+// Table counts the rows of one table, with all their revisions.
+type Table struct {
+	Name string `json:"table"`
+	// Rows were found, Left are there afterwards; after a dry run that is all.
+	Rows uint64 `json:"rows"`
+	Left uint64 `json:"left"`
+}
+
+// Report says what was found and what became of it.
+type Report struct {
+	// Requests state the user or tenant, Along state nobody and are of their traces alone.
+	Requests uint64 `json:"requests"`
+	Along    uint64 `json:"along"`
+	// Traces have such requests; SharedTraces of them also have requests of somebody else.
+	Traces       uint64 `json:"traces"`
+	SharedTraces uint64 `json:"shared_traces"`
+	// Tables are those that name a trace.
+	Tables []Table `json:"tables"`
+	// Kept counts the rows of shared traces that name no request, which stay.
+	Kept []Table `json:"kept,omitempty"`
+}
+
+// Left is how many rows of all tables are there afterwards.
+func (r Report) Left() uint64 {
+	n := uint64(0)
+	for _, t := range r.Tables {
+		n += t.Left
+	}
+	return n
+}
+
+// ErrDistributed says that the tables are those of a cluster that was not named.
+var ErrDistributed = errors.New("the tables are those of a cluster, whose name is needed")
+
+// Run erases, or with DryRun counts. On a cluster it is done on all replicas when it returns.
+// Rows that come meanwhile may be left: see Report.Left. Errors are those of schema.Locked,
+// ErrDistributed and the server's own; after one, run it again.
+func Run(ctx context.Context, conn driver.Conn, o Options) (Report, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Schema.Database == "" {
+		o.Schema.Database = schema.DefaultDatabase
+	}
+	if err := o.Schema.Validate(); err != nil {
+		return Report{}, err
+	}
+	e := &erasure{Options: o, conn: conn, tables: tables()}
+	if err := schema.Check(ctx, conn, o.Schema); err != nil {
+		return Report{}, err
+	}
+	if err := e.checkCluster(ctx); err != nil {
+		return Report{}, err
+	}
+	if o.DryRun {
+		return e.run(ctx)
+	}
+	var r Report
+	err := schema.Locked(ctx, conn, o.Schema, o.Logger, func(ctx context.Context) (err error) {
+		r, err = e.run(ctx)
+		return err
+	})
+	return r, err
+}
+
+type erasure struct {
+	Options
+	conn   driver.Conn
+	tables []table
+}
+
+// table is a base table that names traces.
+type table struct {
+	name string
+	// byRequest says that its rows also name their request, rolledUp that rollups are made of it.
+	byRequest, rolledUp bool
+}
+
+const requestsTable = "requests_base"
+
+// tables lists the base tables that name traces, that of requests last.
+func tables() []table {
+	var out []table
+	for _, t := range schema.Tables() {
+		has := func(name string) bool {
+			return slices.ContainsFunc(t.Columns, func(c schema.Column) bool { return c.Name == name })
+		}
+		if has("trace_id") {
+			out = append(out, table{t.Name, has("request_id"), slices.Contains(rollup.BaseTables(), t.Name)})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b table) int {
+		last := map[bool]int{true: 1}
+		return last[a.name == requestsTable] - last[b.name == requestsTable]
+	})
+	return out
+}
+
+func (e *erasure) checkCluster(ctx context.Context) error {
+	var engine string
+	if err := e.conn.QueryRow(ctx, "SELECT engine FROM system.tables WHERE database = @db AND name = @name", clickhouse.Named("db", e.Schema.Database), clickhouse.Named("name", requestsTable)).Scan(&engine); err != nil {
+		return fmt.Errorf("look at %s.%s: %w", e.Schema.Database, requestsTable, err)
+	}
+	if engine == "Distributed" && e.Schema.Cluster == "" {
+		return ErrDistributed
+	}
+	return nil
+}
+
+func (e *erasure) run(ctx context.Context) (Report, error) {
+	r := Report{}
+	for _, t := range e.tables {
+		r.Tables = append(r.Tables, Table{Name: t.name})
+		if !t.byRequest {
+			r.Kept = append(r.Kept, Table{Name: t.name})
+		}
+	}
+	traces, err := e.traces(ctx)
+	if err != nil {
+		return r, err
+	}
+	for done := range slices.Chunk(traces, tracesAtOnce) {
+		found, err := e.look(ctx, done, &r)
+		if err != nil {
+			return r, err
+		}
+		for _, p := range found.parts() {
+			if err := e.erase(ctx, p, &r); err != nil {
+				return r, err
+			}
+		}
+		if err := e.keep(ctx, found.shared, &r); err != nil {
+			return r, err
+		}
+		e.Logger.Info("erasing", "traces", r.Traces, "of", len(traces), "dry_run", e.DryRun)
+	}
+	if e.DryRun {
+		return r, nil
+	}
+	return r, rollup.SettlePlaces(ctx, e.conn, e.Schema.Database)
+}
+
+// erase counts and deletes one part in all tables.
+func (e *erasure) erase(ctx context.Context, p part, r *Report) error {
+	type found struct {
+		table      table
+		where      string
+		args       []any
+		partitions []string
+	}
+	var all []found
+	for i, t := range e.tables {
+		f := found{table: t}
+		if f.where, f.args = p.of(t, e.Kind, e.Hash); f.where == "" {
+			continue
+		}
+		n, partitions, err := e.count(ctx, t.name, f.where, f.args)
+		if err != nil {
+			return err
+		}
+		f.partitions = partitions
+		r.Tables[i].Rows += n
+		if e.DryRun {
+			r.Tables[i].Left += n
+		} else if n > 0 {
+			all = append(all, f)
+		}
+	}
+	if err := e.told("counted"); err != nil {
+		return err
+	}
+	for _, f := range all {
+		if !f.table.rolledUp {
+			continue
+		}
+		if err := rollup.HoldPlaces(ctx, e.conn, e.Schema.Database, f.table.name, f.where, f.args, newRun(), e.Now); err != nil {
+			return err
+		}
+		if err := e.told("held places in " + f.table.name); err != nil {
+			return err
+		}
+	}
+	for _, f := range all {
+		for _, partition := range f.partitions {
+			// Each is done when it returns, on a cluster on all replicas.
+			ctx := clickhouse.Context(ctx, clickhouse.WithSettings(e.settings()))
+			sql := e.Schema.AlterRows(f.table.name) + " DELETE IN PARTITION ID '" + partition + "' WHERE " + f.where + " SETTINGS mutations_sync = 2"
+			if err := e.conn.Exec(ctx, sql, f.args...); err != nil {
+				return fmt.Errorf("delete from %s: %w", f.table.name, err)
+			}
+		}
+		left, _, err := e.count(ctx, f.table.name, f.where, f.args)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(r.Tables, func(t Table) bool { return t.Name == f.table.name })
+		r.Tables[i].Left += left
+		if err := e.told("deleted from " + f.table.name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MaxStatement is how long one deletion may take on the server.
+const MaxStatement = 2 * time.Hour
+
+func (e *erasure) settings() clickhouse.Settings {
+	seconds := int(MaxStatement.Seconds())
+	s := clickhouse.Settings{"max_execution_time": seconds}
+	if e.Schema.Cluster != "" {
+		s["distributed_ddl_task_timeout"] = seconds
+	}
+	return s
+}
+
+func (e *erasure) told(what string) error {
+	if e.step == nil || e.DryRun {
+		return nil
+	}
+	return e.step(what)
+}
+
+// newRun is a name that no other placeholder has; it says nothing of whom it is about.
+func newRun() string {
+	var id [8]byte
+	_, _ = rand.Read(id[:])
+	return hex.EncodeToString(id[:])
+}
