@@ -35,6 +35,7 @@ const smallDays = 3
 type options struct {
 	attempts, days, slices, runs int
 	seed                         uint64
+	settle                       time.Duration
 	dir, out, only               string
 	load, dense                  bool
 }
@@ -58,6 +59,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	flags.StringVar(&o.only, "only", "", "measure only the queries whose name has this in it, and print no tables")
 	flags.BoolVar(&o.load, "load", false, "measure a start of the detector on the large dataset instead of the queries")
 	flags.BoolVar(&o.dense, "dense", false, "with --load: on slices with 0.5 to 50 calls a minute each, of which only the rollup of operations is made")
+	flags.DurationVar(&o.settle, "settle", 11*time.Minute, "let data that was just made grow so old before queries are measured: the rollup job looks for new rows in young parts, and those of 30 days are not young")
 	flags.Uint64Var(&o.seed, "seed", 1, "seed of the generated rows")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -105,19 +107,44 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	if o.load {
 		return measureLoad(ctx, d, s, large, o, out, progress)
 	}
+	if err := settle(ctx, filepath.Join(o.dir, marker), o.settle, progress); err != nil {
+		return err
+	}
 	return measure(ctx, d, s, o, out, progress)
+}
+
+// marker is the file that says what a folder holds, written when it is complete.
+const marker = "made.json"
+
+// settle waits until a file is so old.
+func settle(ctx context.Context, file string, age time.Duration, progress func(string, ...any)) error {
+	f, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	left := age - time.Since(f.ModTime())
+	if left <= 0 {
+		return nil
+	}
+	progress("wait for %.0f s until the data's parts are not young", left.Seconds())
+	select {
+	case <-time.After(left):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // prepare makes the datasets unless the folder has them.
 func prepare(ctx context.Context, d *db, o options, progress func(string, ...any)) (shape, error) {
 	want := made{Attempts: o.attempts, Days: o.days, Slices: o.slices, Seed: o.seed}
 	s := shape{step: time.Hour, seed: o.seed, days: o.days, attempts: o.attempts, slices: o.slices, to: time.Now().UTC().Truncate(time.Hour)}
-	marker := filepath.Join(o.dir, "made.json")
-	text, err := os.ReadFile(marker)
+	file := filepath.Join(o.dir, marker)
+	text, err := os.ReadFile(file)
 	if err == nil {
 		var have made
 		if err := json.Unmarshal(text, &have); err != nil {
-			return s, fmt.Errorf("%s: %w: delete the folder", marker, err)
+			return s, fmt.Errorf("%s: %w: delete the folder", file, err)
 		}
 		s.to, have.To = have.To, time.Time{}
 		if have != want {
@@ -143,7 +170,7 @@ func prepare(ctx context.Context, d *db, o options, progress func(string, ...any
 	if text, err = json.Marshal(want); err != nil {
 		return s, err
 	}
-	return s, os.WriteFile(marker, text, 0o600)
+	return s, os.WriteFile(file, text, 0o600)
 }
 
 // The two datasets.
