@@ -366,8 +366,8 @@ func requestWindow(drifts map[string][]float64, budgetMS float64) RequestWindow 
 	return w
 }
 
-// S1's drift: 300 requests, 45 with 8 s and 15 with 19 s hidden. S2: 15 s.
-func TestDeadlineDrift(t *testing.T) {
+// S1's drift: 300 requests, 45 with 8 s and 15 with 19 s hidden.
+func TestDeadlineDriftS1(t *testing.T) {
 	cfg := DefaultConfig().Drift
 	s1 := requestWindow(map[string][]float64{"4-7": append(append(fixed(240, 0), fixed(45, 8000)...), fixed(15, 19000)...)}, 30000)
 	v := JudgeDrift(s1, RequestBaseline{}, cfg)
@@ -376,12 +376,6 @@ func TestDeadlineDrift(t *testing.T) {
 	require.Equal(t, Warning, v.Severity)
 	s1.Known, s1.Missed = 300, 60
 	require.Equal(t, Critical, JudgeDrift(s1, RequestBaseline{}, cfg).Severity)
-
-	s2 := requestWindow(map[string][]float64{"1-3": fixed(40, 15000)}, 30000)
-	v = JudgeDrift(s2, RequestBaseline{}, cfg)
-	require.Equal(t, Breach, v.Level)
-	require.InEpsilon(t, 15000, v.Evidence.Numbers.At("drift_p50_ms"), 0.03)
-	require.Equal(t, Insufficient, JudgeDrift(requestWindow(map[string][]float64{"1-3": fixed(4, 15000)}, 30000), RequestBaseline{}, cfg).Level)
 
 	// As many drifting requests as always is quiet; longer tasks alone are quiet too.
 	base := RequestBaseline{Blocks: 10, Strata: map[string]*StratumBaseline{
@@ -393,6 +387,22 @@ func TestDeadlineDrift(t *testing.T) {
 	// A length never seen before has no usual level and is left out.
 	odd := requestWindow(map[string][]float64{"8-14": fixed(100, 9000)}, 30000)
 	require.Equal(t, Insufficient, JudgeDrift(odd, base, cfg).Level)
+}
+
+// S2: at 15 s of a budget of 30 s planners are told that 30 are left: 15 s too many.
+func TestS2StaleBudget(t *testing.T) {
+	cfg := DefaultConfig().Drift
+	s2 := requestWindow(map[string][]float64{"1-3": fixed(40, 15000)}, 30000)
+	s2.DecisionPoints = 40
+	v := JudgeDrift(s2, RequestBaseline{}, cfg)
+	require.Equal(t, Breach, v.Level)
+	require.InEpsilon(t, 15000, v.Evidence.Numbers.At("drift_p50_ms"), 0.03)
+	require.Contains(t, v.Text, "of a budget of 30 s")
+	require.Contains(t, v.Cause, "not taken off the remaining time")
+	// 3 s of 30 are what counts as drift.
+	require.Equal(t, Breach, JudgeDrift(requestWindow(map[string][]float64{"1-3": fixed(40, 3200)}, 30000), RequestBaseline{}, cfg).Level)
+	require.NotEqual(t, Breach, JudgeDrift(requestWindow(map[string][]float64{"1-3": fixed(40, 2800)}, 30000), RequestBaseline{}, cfg).Level)
+	require.Equal(t, Insufficient, JudgeDrift(requestWindow(map[string][]float64{"1-3": fixed(4, 15000)}, 30000), RequestBaseline{}, cfg).Level)
 }
 
 func TestRetryRequestsWithinStrata(t *testing.T) {

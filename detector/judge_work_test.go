@@ -325,43 +325,67 @@ func TestC78BegunTooLate(t *testing.T) {
 	require.Equal(t, NoBaseline, JudgeDispatch(worked(oneTool, store.Work{N: 200, Left: measure(mix(50, 200)...)}), WorkBaseline{Blocks: 3, Left: 199, P95MS: 9000}, cfg.Drift, 3).Level)
 }
 
-// What a request's drift comes from, by the cases.
-func TestDriftExplained(t *testing.T) {
-	chat := Slice{Service: "shop", Agent: "planner", Kind: "chat", Target: "m1", Stream: "no"}
+// spent is what is said of requests' drift if a kind of call took the time of them, of, if none
+// is given, one.
+func spent(s store.Spender) string {
+	s.Slice = Slice{Service: "shop", Agent: "planner", Kind: "chat", Target: "m1", Stream: "no"}
+	s.Of = max(s.Of, 1)
+	s.Requests = s.Of
 	agent := Slice{Service: "shop", Agent: "planner", Kind: "agent", Target: "planner", Stream: "no"}
-	cause := func(s store.Spender) string {
-		v := Verdict{}
-		s.Slice, s.Requests, s.Of = chat, 1, 1
-		return spentBy(&v, []store.Spender{{Slice: agent, Calls: 1, TookNS: s.TookNS + 1, LongestShare: 1}, s})
-	}
-	// C78: 859 of 900 s in one call without retries.
-	require.Equal(t, "a single call, chat m1 of planner, took 95 % of the budget, with 0 retries",
-		cause(store.Spender{Calls: 1, TookNS: 859e9, LongestShare: 859. / 900, LongestAttempts: 1, Attempts: 1, Known: 1, Alone: 1}))
-	// C16: a budget of 20 s, three tries on one route, each as long; no other model was tried.
-	require.Equal(t, "chat m1 of planner was tried 3.0 times per call on the same route and never fell back to another",
-		cause(store.Spender{Calls: 1, TookNS: 61.5e9, LongestShare: 61.5 / 20, LongestAttempts: 3, Attempts: 3, Known: 1}))
-	// C76: each try began the budget anew.
-	require.Contains(t, cause(store.Spender{Calls: 1, TookNS: 46e9, LongestShare: 46. / 30, LongestAttempts: 2, Attempts: 2, Known: 1, Uncovered: 1}),
-		"each time with a timeout that is more than what was left")
-	require.Equal(t, "a single call, chat m1 of planner, took 90 % of the budget", cause(store.Spender{Calls: 1, TookNS: 9e9, LongestShare: 0.9, Alone: 1}), "attempts are not known")
+	return spentBy(&Verdict{}, []store.Spender{{Slice: agent, Calls: 1, TookNS: s.TookNS + 1, LongestShare: 1, Of: s.Of}, s})
+}
+
+// C78: 859 of 900 s in one call without retries.
+func TestC78OneCallTookTheBudget(t *testing.T) {
+	call := store.Spender{Calls: 1, TookNS: 859e9, LongestShare: 859. / 900, LongestAttempts: 1, Attempts: 1, Known: 1, Alone: 1}
+	require.Equal(t, "a single call, chat m1 of planner, took 95 % of the budget, with 0 retries", spent(call))
+	call.LongestAttempts, call.Attempts, call.Known = 0, 0, 0
+	require.Equal(t, "a single call, chat m1 of planner, took 95 % of the budget", spent(call), "attempts are not known")
+	require.Contains(t, spent(store.Spender{Calls: 4, TookNS: 9e9, LongestShare: 0.3, LongestAttempts: 1}), "most of the time went to chat")
 	// One call that hung is not what fifty requests have in common: most of their calls were tried
 	// again and again.
-	many := func(alone uint64) string {
-		return spentBy(&Verdict{}, []store.Spender{{Slice: chat, Requests: 50, Of: 50, Calls: 60, TookNS: 900e9, LongestShare: 3.92, LongestAttempts: 1, Attempts: 150, Known: 60, Alone: alone}})
-	}
-	require.Equal(t, "chat m1 of planner was tried 2.5 times per call on the same route and never fell back to another", many(24))
-	require.Equal(t, "in 25 of 50 requests that missed it a single call, chat m1 of planner, took nearly all of the budget or more, with 0 retries", many(25))
-	require.Contains(t, cause(store.Spender{Calls: 4, TookNS: 9e9, LongestShare: 0.3, LongestAttempts: 1}), "most of the time went to chat")
+	many := store.Spender{Of: 50, Calls: 60, TookNS: 900e9, LongestShare: 3.92, LongestAttempts: 1, Attempts: 150, Known: 60, Alone: 24}
+	require.Equal(t, "chat m1 of planner was tried 2.5 times per call on the same route and never fell back to another", spent(many))
+	many.Alone = 25
+	require.Equal(t, "in 25 of 50 requests that missed it a single call, chat m1 of planner, took nearly all of the budget or more, with 0 retries", spent(many))
+}
 
-	// C19, C76: nobody was told a time; the drift is against the request's deadline.
-	w := RequestWindow{Slice: Slice{Service: "shop", Agent: "planner", Kind: "agent"}, From: t0.Add(-5 * time.Minute), To: t0, BudgetMS: 90_000,
-		User: measure(fixed(40, 140_000)...), Strata: map[string]*Stratum{"1-3": {N: 40, Drift: measure(fixed(40, 50_000)...)}}}
+// C16: a budget of 20 s, three tries on one route, each as long; no other model was tried.
+func TestC16TriesOnOneRoute(t *testing.T) {
+	tries := store.Spender{Calls: 1, TookNS: 61.5e9, LongestShare: 61.5 / 20, LongestAttempts: 3, Attempts: 3, Known: 1}
+	require.Equal(t, "chat m1 of planner was tried 3.0 times per call on the same route and never fell back to another", spent(tries))
+	tries.Fallbacks = 1
+	require.NotContains(t, spent(tries), "never fell back")
+	v := JudgeDrift(overDeadline(20_000, 61_500), RequestBaseline{}, DefaultRules().Drift)
+	require.Equal(t, Breach, v.Level)
+	require.InEpsilon(t, 41_500, v.Evidence.Numbers.At("drift_p50_ms"), 0.02)
+}
+
+// C76: each try began the budget of 30 s anew; the user waited for 46.
+func TestC76EachTryBeganTheBudgetAnew(t *testing.T) {
+	require.Contains(t, spent(store.Spender{Calls: 1, TookNS: 46e9, LongestShare: 46. / 30, LongestAttempts: 2, Attempts: 2, Known: 1, Uncovered: 1}),
+		"each time with a timeout that is more than what was left")
+	v := JudgeDrift(overDeadline(30_000, 46_000), RequestBaseline{}, DefaultRules().Drift)
+	require.Equal(t, Breach, v.Level)
+	require.InEpsilon(t, 16_000, v.Evidence.Numbers.At("drift_p50_ms"), 0.02)
+}
+
+// C19: nobody was told a time, and each try kept its own; the drift is against the request's
+// deadline.
+func TestC19DriftIsAgainstTheRequestsDeadline(t *testing.T) {
+	w := overDeadline(90_000, 140_000)
 	v := JudgeDrift(w, RequestBaseline{}, DefaultRules().Drift)
 	require.Equal(t, Breach, v.Level)
 	require.InEpsilon(t, 50_000, v.Evidence.Numbers.At("drift_p95_ms"), 0.02)
 	require.Contains(t, v.Cause, "no planner was told a time")
 	w.DecisionPoints = 40
 	require.Contains(t, JudgeDrift(w, RequestBaseline{}, DefaultRules().Drift).Cause, "not taken off the remaining time")
+}
+
+// overDeadline are requests of a budget that took so long, in milliseconds.
+func overDeadline(budget, took float64) RequestWindow {
+	return RequestWindow{Slice: Slice{Service: "shop", Agent: "planner", Kind: "agent"}, From: t0.Add(-5 * time.Minute), To: t0, BudgetMS: budget,
+		User: measure(fixed(40, took)...), Strata: map[string]*Stratum{"1-3": {N: 40, Drift: measure(fixed(40, took-budget)...)}}}
 }
 
 // The odds of a miss by tool errors are taken at equal length: longer tasks have more of both.
