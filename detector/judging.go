@@ -31,46 +31,6 @@ func (e *Engine) delay(ctx context.Context, now time.Time) (time.Duration, error
 	return min(max(e.cfg.EvalDelay, lag+lagMargin), e.cfg.MaxEvalDelay), nil
 }
 
-// MaxBlocksPerRead bounds the history read in one query, and with it how long the query and
-// its answer hold the engine and memory.
-const MaxBlocksPerRead = 2
-
-func (e *Engine) loadBaselines(ctx context.Context, w time.Time) error {
-	missing := e.baselines.Missing(w)
-	starting := len(missing) > MaxBlocksPerRead // not only a block that has just ended
-	if starting {
-		e.log.Info("reading the history that baselines are made of", "blocks", len(missing))
-	}
-	rows := 0
-	for len(missing) > 0 {
-		n := 1
-		for n < len(missing) && n < MaxBlocksPerRead && missing[n].Sub(missing[n-1]) == e.cfg.BlockLength {
-			n++
-		}
-		from, to := missing[0], missing[n-1].Add(e.cfg.BlockLength)
-		ops, err := e.store.OperationHistory(ctx, from, to)
-		if err != nil {
-			return err
-		}
-		reqs, err := e.store.RequestHistory(ctx, from, to)
-		if err != nil {
-			return err
-		}
-		atts, err := e.store.AttemptHistory(ctx, from, to, e.cfg.BlockLength)
-		if err != nil {
-			return err
-		}
-		e.baselines.Load(from, to, ops, reqs)
-		e.baselines.LoadAttempts(atts)
-		rows += len(ops) + len(reqs) + len(atts)
-		missing = missing[n:]
-	}
-	if starting {
-		e.log.Info("read the history that baselines are made of", "rows", rows)
-	}
-	return nil
-}
-
 // judge judges all slices as of the watermark.
 func (e *Engine) judge(ctx context.Context, w time.Time) ([]Verdict, error) {
 	from := w.Add(-e.cfg.LongWindow)

@@ -108,20 +108,22 @@ func folded[T any](ctx context.Context, s *Store, what, sql string, args []any, 
 	defer rs.Close()
 	var out []T
 	for rs.Next() {
-		var row T
-		if err := rs.Scan(dest(&row)...); err != nil {
-			return nil, fmt.Errorf("read %s: %w", what, err)
-		}
-		if finish != nil {
-			finish(&row)
-		}
-		if add != nil && len(out) > 0 && add(&out[len(out)-1], &row) {
-			continue
-		}
 		if len(out) == cap(out) {
 			out = slices.Grow(out, len(out)+64) // twice as much: rows are large, and append copies more often
 		}
-		out = append(out, row)
+		out = out[:len(out)+1] // what lies beyond the length is zero
+		row := &out[len(out)-1]
+		if err := rs.Scan(dest(row)...); err != nil {
+			return nil, fmt.Errorf("read %s: %w", what, err)
+		}
+		if finish != nil {
+			finish(row)
+		}
+		if add != nil && len(out) > 1 && add(&out[len(out)-2], row) {
+			var zero T
+			*row = zero
+			out = out[:len(out)-1]
+		}
 	}
 	if err := rs.Err(); err != nil {
 		return nil, fmt.Errorf("read %s: %w", what, err)
