@@ -150,6 +150,7 @@ func (e *erasure) run(ctx context.Context) (Report, error) {
 			r.Kept = append(r.Kept, Table{Name: t.name})
 		}
 	}
+	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"max_query_size": statementBytes}))
 	traces, err := e.traces(ctx)
 	if err != nil {
 		return r, err
@@ -242,7 +243,7 @@ const MaxStatement = 2 * time.Hour
 
 func (e *erasure) settings() clickhouse.Settings {
 	seconds := int(MaxStatement.Seconds())
-	s := clickhouse.Settings{"max_execution_time": seconds}
+	s := clickhouse.Settings{"max_query_size": statementBytes, "max_execution_time": seconds}
 	if e.Schema.Cluster != "" {
 		s["distributed_ddl_task_timeout"] = seconds
 	}

@@ -240,7 +240,7 @@ func TestOfATraceWithRequestsOfOthersOnlyTheRequestsGo(t *testing.T) {
 	now := time.Now().UTC()
 	at := now.Add(-2 * time.Hour)
 	w := newWorld(t, now)
-	shared := traceOf("shared", at, 2, acme, other, 0)
+	shared := traceOf("shared", at, 2, acme, other, 0, acme)
 	// A request that said acme before its root came.
 	was := traceOf("was", at, 1, acme)
 	is := traceOf("was", at, 2, other)
@@ -249,7 +249,7 @@ func TestOfATraceWithRequestsOfOthersOnlyTheRequestsGo(t *testing.T) {
 	r, err := w.erase(false, nil)
 	require.NoError(t, err)
 	require.Zero(t, r.Left())
-	require.Equal(t, []uint64{1, 0, 2, 2}, []uint64{r.Requests, r.Along, r.Traces, r.SharedTraces})
+	require.Equal(t, []uint64{2, 0, 2, 2}, []uint64{r.Requests, r.Along, r.Traces, r.SharedTraces})
 	require.Equal(t, []Table{{"open_requests_base", 3, 3}, {"spans_base", 2, 2}}, slices.SortedFunc(slices.Values(r.Kept), func(a, b Table) int { return strings.Compare(a.Name, b.Name) }))
 	w.rollUp()
 
@@ -356,4 +356,21 @@ func TestStatementsForAClusterAreSQLToTheEngine(t *testing.T) {
 		require.NoError(t, rs.Close())
 	}
 	require.Contains(t, o.AlterRows("spans_base"), "spans_base_v5_local")
+}
+
+// More than one statement holds, of whole traces and of single requests.
+func TestErasesMoreThanAStatementHolds(t *testing.T) {
+	now := time.Now().UTC()
+	w := newWorld(t, now)
+	insert := func(sql string) {
+		require.NoError(t, w.conn.Exec(t.Context(), "INSERT INTO "+w.db+".requests_base (service_name, trace_id, request_id, ended_at, ingested_at, revision, tenant_hash) SELECT 'shop', "+sql))
+	}
+	at := fmt.Sprintf("toDateTime(%d), toDateTime(%d), 1", now.Add(-time.Hour).Unix(), now.Unix())
+	insert(fmt.Sprintf("leftPad(toString(number), 32, '0'), 'r', %s, %d FROM numbers(%d)", at, acme, tracesAtOnce+100))
+	insert(fmt.Sprintf("'shared', leftPad(toString(number), 16, '0'), %s, if(number = 0, %d, %d) FROM numbers(%d)", at, other, acme, requestsAtOnce+100))
+	r, err := w.erase(false, nil)
+	require.NoError(t, err)
+	require.Zero(t, r.Left())
+	require.EqualValues(t, tracesAtOnce+requestsAtOnce+199, r.Requests)
+	require.Equal(t, []string{strings.Repeat("0", 16)}, w.lines("SELECT request_id FROM "+w.db+".requests_base WHERE trace_id != ''"))
 }
