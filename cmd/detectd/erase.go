@@ -20,7 +20,7 @@ import (
 var stays = []string{
 	"rollups: they count and hold no ids; those of the last 13 days follow within minutes, older ones keep their counts",
 	"alerts, which may name example traces, until their retention",
-	"rows that arrive later, such as from collectors' queues: run this again once they have drained",
+	"rows that arrive later: run this again once collectors' queues have drained; late fragments that state nobody, of a trace that is gone, are not found then",
 	"backups of ClickHouse, and what senders and other backends of the same spans hold",
 }
 
@@ -40,8 +40,8 @@ func newErase(g *global) *cobra.Command {
 ` + identity.EnvKey + `, and deletes the rows of their traces in all tables, with all revisions. It returns when that is done.
 
 Of a trace that also has requests of somebody else, only the rows that name one of the requests go; its spans
-and snapshots of open requests stay until their retention. It may run beside collectors and detectors, may be
-run again at any time, and should be: rows that arrive later are found then. It waits while a migration runs.
+and snapshots of open requests stay until their retention. It may run beside collectors and detectors, and be
+run again at any time. It waits while a migration runs.
 
 What stays:
   - ` + strings.Join(stays, "\n  - "),
@@ -82,6 +82,9 @@ func (f *eraseFlags) whom(c *cobra.Command) (kind identity.Kind, hash int64, err
 		}
 		id = string(text)
 	}
+	if id = strings.TrimSpace(id); strings.ContainsAny(id, "\r\n") {
+		return "", 0, fmt.Errorf("--%s: one id at a time, and this has several lines", kind)
+	}
 	hash, ok := hasher.Hash(kind, id)
 	if !ok {
 		return "", 0, fmt.Errorf("--%s: the id names nobody: it is empty, a word for nothing such as null, or longer than %d bytes, and requests with such an id have no hash", kind, identity.MaxValueBytes)
@@ -105,11 +108,13 @@ func (f *eraseFlags) run(c *cobra.Command, g *global) error {
 	}
 	defer conn.Close()
 	r, err := erase.Run(c.Context(), conn, erase.Options{Schema: tables, Kind: kind, Hash: hash, DryRun: f.dryRun, Now: time.Now().UTC(), Logger: logger})
-	if errors.Is(err, erase.ErrDistributed) {
-		return usage(fmt.Errorf("%w: give --cluster NAME, with NAME as in `detectd migrate up --cluster`", err))
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, erase.ErrCluster):
+		return usage(fmt.Errorf("%w: give --cluster as with `detectd migrate up`", err))
+	case err != nil && r.Traces > 0 && !f.dryRun:
 		return fmt.Errorf("%w; what is done is done, run it again for the rest", err)
+	case err != nil:
+		return err
 	}
 	if err := printErased(c.OutOrStdout(), f.output, kind, f.dryRun, r); err != nil {
 		return err

@@ -27,6 +27,7 @@ func TestEraseSaysWhatIsWrong(t *testing.T) {
 		{name: "a short key", key: "hunter2", args: []string{"--user", "secret-alice"}, says: []string{"the key in DRIFTLINE_IDENTITY_KEY has 7 bytes"}},
 		{name: "no id", key: testKey, args: []string{"--tenant", " "}, says: []string{"--tenant: the id names nobody"}},
 		{name: "a word for nothing from standard input", key: testKey, args: []string{"--user", "-"}, stdin: "null\n", says: []string{"--user: the id names nobody"}},
+		{name: "several", key: testKey, args: []string{"--user", "-"}, stdin: "alice\nbob\n", says: []string{"--user: one id at a time"}},
 		{name: "all", args: []string{"--user", "x", "--output", "xml", "--cluster", "a b"}, says: []string{"no key", "--output", "cluster:"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

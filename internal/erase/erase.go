@@ -3,10 +3,12 @@ package erase
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"slices"
 	"time"
 
@@ -64,12 +66,12 @@ func (r Report) Left() uint64 {
 	return n
 }
 
-// ErrDistributed says that the tables are those of a cluster that was not named.
-var ErrDistributed = errors.New("the tables are those of a cluster, whose name is needed")
+// ErrCluster says that the tables are not those of the cluster that was named, if any was.
+var ErrCluster = errors.New("the tables are elsewhere")
 
 // Run erases, or with DryRun counts. On a cluster it is done on all replicas when it returns.
 // Rows that come meanwhile may be left: see Report.Left. Errors are those of schema.Locked,
-// ErrDistributed and the server's own; after one, run it again.
+// ErrCluster and the server's own. After one the report says how far it came; run it again.
 func Run(ctx context.Context, conn driver.Conn, o Options) (Report, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -81,10 +83,10 @@ func Run(ctx context.Context, conn driver.Conn, o Options) (Report, error) {
 		return Report{}, err
 	}
 	e := &erasure{Options: o, conn: conn, tables: tables()}
-	if err := schema.Check(ctx, conn, o.Schema); err != nil {
+	if err := e.checkCluster(ctx); err != nil {
 		return Report{}, err
 	}
-	if err := e.checkCluster(ctx); err != nil {
+	if err := schema.Check(ctx, conn, o.Schema); err != nil {
 		return Report{}, err
 	}
 	if o.DryRun {
@@ -131,15 +133,36 @@ func tables() []table {
 	return out
 }
 
+// checkCluster holds that the tables are of the cluster that was named: by another name, or
+// none, rows would be deleted on some servers alone. No tables are left to schema.Check.
 func (e *erasure) checkCluster(ctx context.Context) error {
 	var engine string
-	if err := e.conn.QueryRow(ctx, "SELECT engine FROM system.tables WHERE database = @db AND name = @name", clickhouse.Named("db", e.Schema.Database), clickhouse.Named("name", requestsTable)).Scan(&engine); err != nil {
+	err := e.conn.QueryRow(ctx, "SELECT engine_full FROM system.tables WHERE database = @db AND name = @name", clickhouse.Named("db", e.Schema.Database), clickhouse.Named("name", requestsTable)).Scan(&engine)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("look at %s.%s: %w", e.Schema.Database, requestsTable, err)
 	}
-	if engine == "Distributed" && e.Schema.Cluster == "" {
-		return ErrDistributed
+	switch of := clusterOf(engine); {
+	case of == e.Schema.Cluster:
+		return nil
+	case of == "":
+		return fmt.Errorf("%w: on one node, not on cluster %s", ErrCluster, e.Schema.Cluster)
+	default:
+		return fmt.Errorf("%w: on cluster %s", ErrCluster, of)
 	}
-	return nil
+}
+
+// distributed is how a server shows the engine of a table over a cluster.
+var distributed = regexp.MustCompile("^Distributed\\(['`\"]?([^'`\",]+)")
+
+// clusterOf is the cluster's name in a table's engine; empty if the table is on one node.
+func clusterOf(engine string) string {
+	if m := distributed.FindStringSubmatch(engine); m != nil {
+		return m[1]
+	}
+	return ""
 }
 
 func (e *erasure) run(ctx context.Context) (Report, error) {

@@ -335,6 +335,20 @@ func TestMinutesThatAreNotComputedAgainKeepTheirCounts(t *testing.T) {
 	require.Equal(t, before, w.seen("rollup_requests_1m", "rollup_operations_1h"))
 }
 
+func TestTablesOnOneNodeAreNotThoseOfACluster(t *testing.T) {
+	w := newWorld(t, time.Now().UTC())
+	_, err := Run(t.Context(), w.conn, Options{Schema: schema.Options{Database: w.db, Cluster: "eu"}, Kind: identity.User, Hash: acme, Now: w.now})
+	require.ErrorIs(t, err, ErrCluster)
+	require.ErrorContains(t, err, "on one node, not on cluster eu")
+	for engine, want := range map[string]string{
+		"Distributed('eu-1', 'driftline', 'requests_base_local', cityHash64(trace_id))": "eu-1",
+		"Distributed(eu, driftline, requests_base_local)":                               "eu",
+		"ReplacingMergeTree(revision) PARTITION BY toDate(ended_at)":                    "",
+	} {
+		require.Equal(t, want, clusterOf(engine), engine)
+	}
+}
+
 // Other users of the same engine, by the same id.
 func TestAUserAndATenantOfOneIDAreTwo(t *testing.T) {
 	now := time.Now().UTC()
