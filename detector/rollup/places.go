@@ -27,6 +27,8 @@ const (
 	placeHeld    = 1<<15 - 1 // weighs 2^15: a revision counts as itself and 1
 	placeSettled = 1<<16 - 1 // weighs 2^16
 	placePrefix  = "deleted-"
+	// placeSpare is for rows that come after places were held and are deleted with the others.
+	placeSpare = 1 << 12
 )
 
 // keyOf is the column that ends a base table's sort key.
@@ -42,7 +44,7 @@ func HoldPlaces(ctx context.Context, conn driver.Conn, db, base, where string, a
 	key := keyOf[base]
 	rows := fmt.Sprintf("SELECT service_name, toStartOfMinute(ended_at) AS at, max(least(revision, %d)) + 1 AS weight FROM %s.%s WHERE ended_at >= toDateTime(@oldest, 'UTC') AND (%s) GROUP BY service_name, at, trace_id, %s",
 		maxRevision, db, base, where, key)
-	places := fmt.Sprintf("SELECT service_name, at, intDiv(sum(weight), %d) + 1 AS places FROM (%s) GROUP BY service_name, at", placeHeld+1, rows)
+	places := fmt.Sprintf("SELECT service_name, at, intDiv(sum(weight) + %d, %d) + 1 AS places FROM (%s) GROUP BY service_name, at", placeSpare, placeHeld+1, rows)
 	sql := fmt.Sprintf("INSERT INTO %s.%s (service_name, trace_id, %s, ended_at, ingested_at, revision, deleted) "+
 		"SELECT service_name, '', concat('%s', @run, '-', toString(place)), at, at, %d, true FROM (%s) ARRAY JOIN range(places) AS place", db, base, key, placePrefix, placeHeld, places)
 	args = append(append([]any{}, args...), clickhouse.Named("oldest", now.Add(-Config{}.withDefaults().MaxAge).Unix()), clickhouse.Named("run", run))

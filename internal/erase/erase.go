@@ -199,37 +199,40 @@ func (e *erasure) run(ctx context.Context) (Report, error) {
 	return r, rollup.SettlePlaces(ctx, e.conn, e.Schema.Database)
 }
 
-// erase counts and deletes one part in all tables.
+// rowsOf are a part's rows of a table.
+type rowsOf struct {
+	table      table
+	where      string
+	args       []any
+	n          uint64
+	partitions []string
+	// sum is where the report adds them up.
+	sum *Table
+}
+
+// erase counts and deletes one part in all tables. While rows of other tables are left, since
+// they came meanwhile, those of requests stay, or the next run would not find what is left.
 func (e *erasure) erase(ctx context.Context, p part, r *Report) error {
-	type found struct {
-		table      table
-		where      string
-		args       []any
-		partitions []string
-	}
-	var all []found
+	var all []rowsOf
 	for i, t := range e.tables {
-		f := found{table: t}
+		f := rowsOf{table: t, sum: &r.Tables[i]}
 		if f.where, f.args = p.of(t, e.Kind, e.Hash); f.where == "" {
 			continue
 		}
-		n, partitions, err := e.count(ctx, t.name, f.where, f.args)
-		if err != nil {
+		if err := e.count(ctx, &f); err != nil {
 			return err
 		}
-		f.partitions = partitions
-		r.Tables[i].Rows += n
-		if e.DryRun {
-			r.Tables[i].Left += n
-		} else if n > 0 {
-			all = append(all, f)
-		}
+		f.sum.Rows += f.n
+		all = append(all, f)
 	}
-	if err := e.told("counted"); err != nil {
-		return err
+	if e.DryRun {
+		for _, f := range all {
+			f.sum.Left += f.n
+		}
+		return nil
 	}
 	for _, f := range all {
-		if !f.table.rolledUp {
+		if !f.table.rolledUp || f.n == 0 {
 			continue
 		}
 		if err := rollup.HoldPlaces(ctx, e.conn, e.Schema.Database, f.table.name, f.where, f.args, newRun(), e.Now); err != nil {
@@ -239,23 +242,37 @@ func (e *erasure) erase(ctx context.Context, p part, r *Report) error {
 			return err
 		}
 	}
+	left := uint64(0)
+	for _, requests := range []bool{false, true} {
+		these := slices.DeleteFunc(slices.Clone(all), func(f rowsOf) bool { return (f.table.name == requestsTable) != requests })
+		if left == 0 {
+			if err := e.delete(ctx, these); err != nil {
+				return err
+			}
+		}
+		for _, f := range these {
+			if err := e.count(ctx, &f); err != nil {
+				return err
+			}
+			f.sum.Left += f.n
+			left += f.n
+		}
+	}
+	return nil
+}
+
+func (e *erasure) delete(ctx context.Context, all []rowsOf) error {
+	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(e.settings()))
 	for _, f := range all {
 		for _, partition := range f.partitions {
 			// Each is done when it returns, on a cluster on all replicas.
-			ctx := clickhouse.Context(ctx, clickhouse.WithSettings(e.settings()))
 			sql := e.Schema.AlterRows(f.table.name) + " DELETE IN PARTITION ID '" + partition + "' WHERE " + f.where + " SETTINGS mutations_sync = 2"
 			if err := e.conn.Exec(ctx, sql, f.args...); err != nil {
 				return fmt.Errorf("delete from %s: %w", f.table.name, err)
 			}
-		}
-		left, _, err := e.count(ctx, f.table.name, f.where, f.args)
-		if err != nil {
-			return err
-		}
-		i := slices.IndexFunc(r.Tables, func(t Table) bool { return t.Name == f.table.name })
-		r.Tables[i].Left += left
-		if err := e.told("deleted from " + f.table.name); err != nil {
-			return err
+			if err := e.told("deleted from " + f.table.name); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -274,7 +291,7 @@ func (e *erasure) settings() clickhouse.Settings {
 }
 
 func (e *erasure) told(what string) error {
-	if e.step == nil || e.DryRun {
+	if e.step == nil {
 		return nil
 	}
 	return e.step(what)

@@ -316,6 +316,108 @@ func TestARunThatEndsAnywhereIsDoneAgain(t *testing.T) {
 	require.Greater(t, len(steps), 8)
 }
 
+// Of a trace whose requests lie in two days, one may be gone when a run ends.
+func TestARunThatEndsBetweenTwoDaysIsDoneAgain(t *testing.T) {
+	now := time.Now().UTC()
+	midnight := now.Truncate(24 * time.Hour)
+	for _, order := range [][]int64{{acme, 0}, {0, acme}} {
+		w := newWorld(t, now)
+		w.insert(slices.Concat(traceOf("m", midnight.Add(-time.Minute), 1, order[0]), traceOf("m", midnight.Add(-25*time.Hour), 1, order[1]))...)
+		stop := errors.New("killed")
+		_, err := w.erase(false, func(what string) error {
+			if what == "deleted from "+requestsTable {
+				return stop
+			}
+			return nil
+		})
+		require.ErrorIs(t, err, stop)
+		r, err := w.erase(false, nil)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, r.Requests)
+		require.Zero(t, r.Left())
+		for name, lines := range w.base() {
+			require.Empty(t, lines, name)
+		}
+	}
+}
+
+// Rows that come while others are deleted are left, and the next run finds them.
+func TestWhatComesMeanwhileIsFoundByTheNextRun(t *testing.T) {
+	now := time.Now().UTC()
+	at := now.Add(-2 * time.Hour)
+	gone, kept := story(at, 5)
+	w, without := newWorld(t, now), newWorld(t, now)
+	w.insert(slices.Concat(gone, kept)...)
+	without.insert(kept...)
+	w.rollUp()
+	without.rollUp()
+	newer := slices.DeleteFunc(traceOf("a0", at, 9, acme), func(r rows.Row) bool { _, is := r.(*rows.Operation); return !is })
+	require.Len(t, newer, 1)
+	r, err := w.erase(false, func(what string) error {
+		if what == "deleted from operations_base" {
+			w.insert(newer...)
+			w.rollUp()
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	for _, table := range r.Tables {
+		switch table.Name {
+		case "operations_base":
+			require.EqualValues(t, 1, table.Left)
+		case requestsTable:
+			require.NotZero(t, table.Left, "by them the operation is found")
+		default:
+			require.Zero(t, table.Left, table.Name)
+		}
+	}
+	r, err = w.erase(false, nil)
+	require.NoError(t, err)
+	require.Zero(t, r.Left())
+	same(t, without.base(), w.base())
+	w.rollUp()
+	same(t, without.seen(), w.seen())
+}
+
+// A revision that comes after places were held weighs more than what they were held for.
+func TestPlacesHaveRoomForWhatComesMeanwhile(t *testing.T) {
+	now := time.Now().UTC()
+	at := now.Add(-2 * time.Hour)
+	w, without := newWorld(t, now), newWorld(t, now)
+	w.insert(traceOf("a", at, 1<<15-2, acme)...) // each weighs one less than a place
+	w.rollUp()
+	came := false
+	_, err := w.erase(false, func(what string) error {
+		if !came && what == "held places in operations_base" {
+			came = true
+			w.insert(traceOf("a", at, 1<<15+50, acme)...)
+			w.rollUp()
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.True(t, came)
+	for _, w := range []*world{w, without} {
+		w.insert(slices.Concat(traceOf("late", at, 1, other), traceOf("later", at, 1, other))...)
+		w.rollUp()
+	}
+	same(t, without.seen(), w.seen())
+}
+
+// A request that once said who it was for and now says nobody is of nobody else.
+func TestWhatNoLongerSaysWhomItWasForGoesToo(t *testing.T) {
+	now := time.Now().UTC()
+	at := now.Add(-2 * time.Hour)
+	w := newWorld(t, now)
+	w.insert(slices.Concat(traceOf("a", at, 1, acme), traceOf("a", at, 2, 0))...)
+	r, err := w.erase(false, nil)
+	require.NoError(t, err)
+	require.Equal(t, []uint64{0, 1, 1, 0, 0}, []uint64{r.Requests, r.Along, r.Traces, r.SharedTraces, r.Left()})
+	for name, lines := range w.base() {
+		require.Empty(t, lines, name)
+	}
+}
+
 func TestMinutesThatAreNotComputedAgainKeepTheirCounts(t *testing.T) {
 	now := time.Now().UTC()
 	w := newWorld(t, now)

@@ -120,16 +120,19 @@ func (e *erasure) look(ctx context.Context, traces []string, r *Report) (found, 
 	return f, rows.Err()
 }
 
-// part is what one statement deletes.
+// part is what one statement deletes: one of these.
 type part struct {
-	whole      []string
-	own, stale []clickhouse.GroupSet
+	// whole are traces; nobody are the same traces' requests without the hash.
+	whole, nobody []string
+	own, stale    []clickhouse.GroupSet
 }
 
+// parts are in the order in which they are deleted. By requests with the hash a trace is found,
+// so they go last; of those of a trace that go together, not all need lie in one day.
 func (f found) parts() []part {
 	var out []part
 	if len(f.whole) > 0 {
-		out = append(out, part{whole: f.whole})
+		out = append(out, part{nobody: f.whole}, part{whole: f.whole})
 	}
 	for own := range slices.Chunk(f.own, requestsAtOnce) {
 		out = append(out, part{own: own})
@@ -142,38 +145,47 @@ func (f found) parts() []part {
 
 // of is the condition of the part's rows of a table; empty if it has none.
 func (p part) of(t table, kind identity.Kind, hash int64) (string, []any) {
+	requests, column, named := t.name == requestsTable, columnOf(kind), clickhouse.Named("hash", hash)
 	switch {
+	case p.nobody != nil && requests:
+		return "trace_id IN @traces AND ifNull(" + column + " != @hash, true)", []any{clickhouse.Named("traces", p.nobody), named}
+	case p.whole != nil && requests:
+		return "trace_id IN @traces AND " + column + " = @hash", []any{clickhouse.Named("traces", p.whole), named}
 	case p.whole != nil:
 		return "trace_id IN @traces", []any{clickhouse.Named("traces", p.whole)}
 	case p.own != nil && t.byRequest:
 		return "(trace_id, request_id) IN (@requests)", []any{clickhouse.Named("requests", p.own)}
-	case p.stale != nil && t.name == requestsTable:
-		return "(trace_id, request_id) IN (@requests) AND " + columnOf(kind) + " = @hash", []any{clickhouse.Named("requests", p.stale), clickhouse.Named("hash", hash)}
+	case p.stale != nil && requests:
+		return "(trace_id, request_id) IN (@requests) AND " + column + " = @hash", []any{clickhouse.Named("requests", p.stale), named}
 	}
 	return "", nil
 }
 
 // count counts rows and lists the partitions that they are in.
-func (e *erasure) count(ctx context.Context, table, where string, args []any) (uint64, []string, error) {
-	sql := "SELECT _partition_id, count() FROM " + e.Schema.Database + "." + table + " WHERE " + where + " GROUP BY _partition_id ORDER BY _partition_id"
-	rows, err := e.conn.Query(ctx, sql, args...)
+func (e *erasure) count(ctx context.Context, f *rowsOf) error {
+	failed := func(err error) error { return fmt.Errorf("count rows of %s: %w", f.table.name, err) }
+	sql := "SELECT _partition_id, count() FROM " + e.Schema.Database + "." + f.table.name + " WHERE " + f.where + " GROUP BY _partition_id ORDER BY _partition_id"
+	rows, err := e.conn.Query(ctx, sql, f.args...)
 	if err != nil {
-		return 0, nil, fmt.Errorf("count rows of %s: %w", table, err)
+		return failed(err)
 	}
 	defer rows.Close()
-	total, partitions := uint64(0), []string{}
+	f.n, f.partitions = 0, nil
 	for rows.Next() {
 		var id string
 		var n uint64
 		if err := rows.Scan(&id, &n); err != nil {
-			return 0, nil, fmt.Errorf("count rows of %s: %w", table, err)
+			return failed(err)
 		}
 		if strings.Trim(id, "0123456789") != "" { // days; it becomes part of a statement
-			return 0, nil, fmt.Errorf("count rows of %s: partition %q is no day", table, id)
+			return failed(fmt.Errorf("partition %q is no day", id))
 		}
-		total, partitions = total+n, append(partitions, id)
+		f.n, f.partitions = f.n+n, append(f.partitions, id)
 	}
-	return total, partitions, rows.Err()
+	if err := rows.Err(); err != nil {
+		return failed(err)
+	}
+	return nil
 }
 
 // keep counts what stays of shared traces.
@@ -182,11 +194,11 @@ func (e *erasure) keep(ctx context.Context, shared []string, r *Report) error {
 		return nil
 	}
 	for i := range r.Kept {
-		n, _, err := e.count(ctx, r.Kept[i].Name, "trace_id IN @traces", []any{clickhouse.Named("traces", shared)})
-		if err != nil {
+		f := rowsOf{table: table{name: r.Kept[i].Name}, where: "trace_id IN @traces", args: []any{clickhouse.Named("traces", shared)}}
+		if err := e.count(ctx, &f); err != nil {
 			return err
 		}
-		r.Kept[i].Rows, r.Kept[i].Left = r.Kept[i].Rows+n, r.Kept[i].Left+n
+		r.Kept[i].Rows, r.Kept[i].Left = r.Kept[i].Rows+f.n, r.Kept[i].Left+f.n
 	}
 	return nil
 }
