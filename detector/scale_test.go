@@ -317,7 +317,7 @@ func TestWhatASliceCosts(t *testing.T) {
 		require.Less(t, perSlice, 32.0*1024)
 		sides = append(sides, &side{e: e, st: st, now: now})
 	}
-	for range 40 {
+	for range 100 {
 		for _, s := range sides {
 			s.now, s.st.spent = s.now.Add(time.Minute), 0
 			before := cpuTime()
@@ -332,7 +332,7 @@ func TestWhatASliceCosts(t *testing.T) {
 		}
 	}
 	for _, s := range sides {
-		require.Len(t, s.block, 4, "a block ends every ten minutes")
+		require.Len(t, s.block, 10, "a block ends every ten minutes")
 	}
 	little, much := sides[0], sides[1]
 	ratio := float64(quarter(much.plain)) / float64(quarter(little.plain))
